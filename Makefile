@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# "make help" prints the comments that start with "##".
+
+## The two that matter:
+##   run        everything: base, stack, both kernels, boot, bench, comparison
+##   check      every test of the stack and of the tools
+## Working on the stack:
+##   setup      install the Debian packages that are missing
+##   base       get mainline Linux 7.3 as branch base of build/linux
+##   tree       make branch stack there: base + one commit per patch
+##   refresh    write branch stack back to patches/, fs/, include/
+##   apply      put the stack on a new branch of your own tree (KSRC=)
+##   mail       write a topic's mail-ready series to build/mail (TOPIC=)
+## Kernels and tests:
+##   kernels    build base and stack for user-mode Linux
+##   bench      boot both and print the comparison
+##   kunit      run the KUnit tests on the stack
+##   smoke      mount, stress, unmount and check ext4 and XFS on the stack
+##   clean      remove what was built; keeps build/linux and the download
+##   distclean  remove build/
+## Variables:
+##   KSRC=      a Linux 7.3 git tree (base: or a tarball) to use
+##   O=         build directory (default: build)
+##   JOBS=      parallel jobs (default: number of CPUs)
+##   BRANCH=    apply: branch to make (default: journal-stack)
+##   TOPIC=     mail: um, fs, jbd2, ext4, xfs, ...
+##   REROLL=    mail: version of the series, 2 for "PATCH v2"
+##   FORCE=1    tree, distclean: drop commits that are not in patches/
+##   V=1        show the commands
+
+O ?= build
+START_TIME := $(shell date +%s)
+export O KSRC JOBS BRANCH TOPIC REROLL FORCE V START_TIME
+MAKEFLAGS += --no-print-directory --no-builtin-rules
+Q := $(if $(filter 1,$(V)),,@)
+DONE = s=$$(($$(date +%s) - $(START_TIME))); \
+	printf '==> [%d:%02d] make $@: done\n' $$((s / 60)) $$((s % 60))
+
+.PHONY: help setup base tree refresh apply mail kernels run check kunit smoke bench \
+	clean distclean
+.NOTPARALLEL:
+
+help:
+	@sed -n 's/^## \{0,1\}//p' Makefile
+
+setup base tree refresh apply mail:
+	$(Q)scripts/$@
+
+tree: base
+
+# The base that is measured is mainline with the stack's um topic: without it, UML
+# makes two system calls each time interrupts are disabled, which hides all else.
+kernels: tree
+	$(Q)scripts/kbuild uml-base $$(git -C $(O)/linux log -1 --format=%H --grep='^um: ' stack) uml
+	$(Q)scripts/kbuild --like uml-base uml-stack stack uml
+
+run: setup kernels
+	$(Q)tools/testing/bench/bench
+	@$(DONE)
+
+bench: kernels
+	$(Q)tools/testing/bench/bench
+
+check: setup tree
+	$(Q)tools/testing/check/run
+
+kunit smoke: tree
+	$(Q)tools/testing/check/run $@
+
+clean:
+	$(Q)rm -rf $(addprefix $(O)/,obj log mail jbench out *.tmp linux.old.*)
+
+distclean:
+	$(Q)if [ "$(FORCE)" = 1 ] || ! git -C $(O)/linux rev-parse -q --verify stack >/dev/null 2>&1 || \
+			scripts/refresh --check --quiet; then \
+		rm -rf $(addprefix $(O)/,linux src obj log mail jbench out apt *.tmp linux.old.*); \
+	else \
+		echo "error: $(O)/linux has commits that are not in patches/" >&2; \
+		echo "  next: make refresh, or make distclean FORCE=1" >&2; exit 1; \
+	fi
