@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# Helpers of the checks: the stack's commits, topics and files.
+
+# shellcheck source=scripts/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib.sh"
+
+# shellcheck disable=SC2034 # for the checks
+KBUILD=$TOP/scripts/kbuild
+# shellcheck disable=SC2034 # for the checks
+BOOT=$TOP/tools/testing/vm/boot
+STATE=$BUILD/check
+mkdir -p "$STATE"
+
+# shellcheck disable=SC2034 # BASE and COMMITS are for the checks
+need_stack()
+{
+	[ -e "$LINUX/.git" ] || die "there is no kernel tree in $LINUX" "run 'make tree'"
+	if ! BASE=$(git -C "$LINUX" rev-parse -q --verify 'base^{commit}') ||
+	   ! TIP=$(git -C "$LINUX" rev-parse -q --verify 'stack^{commit}'); then
+		die "$LINUX has no branches base and stack" "run 'make tree'"
+	fi
+	mapfile -t COMMITS < <(git -C "$LINUX" rev-list --reverse "$BASE..$TIP")
+	mapfile -t SERIES < <(series)
+	[ ${#SERIES[@]} -gt 0 ] || die "patches/series names no patch" "run 'make refresh'"
+	[ ${#SERIES[@]} = ${#COMMITS[@]} ] ||
+		die "patches/series has ${#SERIES[@]} patches, branch stack ${#COMMITS[@]} commits" \
+		    "run 'make refresh' or 'make tree'"
+}
+
+subject()
+{
+	git -C "$LINUX" show -s --format='%h %s' "$1"
+}
+
+# The files of the kernel that the stack touches, those it removes excepted.
+touched()
+{
+	git -C "$LINUX" diff --no-renames --name-only --diff-filter=d "$BASE" "$TIP" -- "$@"
+}
+
+# touched_at COMMIT: those of them that COMMIT has.
+touched_at()
+{
+	local -a files
+
+	mapfile -t files < <(touched "${@:2}")
+	git -C "$LINUX" ls-tree -r --name-only "$1" -- "${files[@]}"
+}
+
+# topic_ends: "TOPIC COMMIT" for the last commit of every topic.
+topic_ends()
+{
+	local i topic
+
+	for i in "${!SERIES[@]}"; do
+		topic=${SERIES[i]%%/*}
+		[ "$topic" = "$(dirname "${SERIES[i + 1]:-end/}")" ] || echo "$topic ${COMMITS[i]}"
+	done
+}
+
+# A result that need not be worked out again while its key stays the same.
+is_done()
+{
+	[ -f "$STATE/$1" ] && [ "$(cat "$STATE/$1")" = "$2" ]
+}
+
+set_done()
+{
+	mkdir -p "$(dirname "$STATE/$1")"
+	echo "$2" > "$STATE/$1.tmp"
+	mv "$STATE/$1.tmp" "$STATE/$1"
+}
+
+# normalise: the warnings of a log, without what moves: line numbers and the
+# directory of the tree.  The number of equal lines counts.
+normalise()
+{
+	sed -E -e "s,$BUILD/(src|linux)/,,g" -e 's,^\./,,' -e 's/:[0-9]+(:[0-9]+)?/:/g' \
+		-e 's/ line [0-9]+/ line/g' | LC_ALL=C sort
+}
+
+compiler_warnings()
+{
+	grep -hE '([Ww]arning|WARNING|[Ee]rror): ' "$@" | normalise
+}
+
+# only_new OLD NEW: lines of NEW that OLD does not have, or has less often.
+only_new()
+{
+	LC_ALL=C comm -13 "$1" "$2"
+}
