@@ -1,0 +1,711 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * KUnit tests for jbd2, on a real journal
+ *
+ * Each test gets a memory-backed disk of its own. The journal takes its first
+ * TEST_JOURNAL_BLOCKS blocks, the "filesystem" is the rest. The disk completes
+ * every bio before submit_bio() returns, so a copy of its memory is what a
+ * power cut at that moment leaves; it can also be told to fail writes.
+ */
+
+#include <kunit/test.h>
+#include <linux/blkdev.h>
+#include <linux/buffer_head.h>
+#include <linux/completion.h>
+#include <linux/jbd2.h>
+#include <linux/kthread.h>
+#include <linux/prandom.h>
+#include <linux/vmalloc.h>
+
+#define TEST_BLOCKSIZE		1024
+#define TEST_JOURNAL_BLOCKS	JBD2_MIN_JOURNAL_BLOCKS
+#define TEST_FS_START		TEST_JOURNAL_BLOCKS
+#define TEST_FS_BLOCKS		512
+#define TEST_DISK_BLOCKS	(TEST_FS_START + TEST_FS_BLOCKS)
+#define TEST_DISK_BYTES		(TEST_DISK_BLOCKS * TEST_BLOCKSIZE)
+#define TEST_WAITERS		6
+/* Size of a tag without any of the 64bit and checksum features */
+#define TEST_TAG_BYTES		8
+/* What a descriptor holds less of them: header, one UUID, slack at the end */
+#define TEST_TAGS_PER_BLOCK \
+	((TEST_BLOCKSIZE - sizeof(journal_header_t) - 16 - 16) / TEST_TAG_BYTES)
+
+struct test_disk {
+	struct gendisk		*disk;
+	struct file		*file;
+	struct block_device	*bdev;
+	u8			*mem;
+	bool			fail_writes;
+};
+
+static void test_disk_submit_bio(struct bio *bio)
+{
+	struct test_disk *td = bio->bi_bdev->bd_disk->private_data;
+	loff_t pos = (loff_t)bio->bi_iter.bi_sector << SECTOR_SHIFT;
+	struct bvec_iter iter;
+	struct bio_vec bv;
+
+	if (op_is_write(bio_op(bio)) && READ_ONCE(td->fail_writes)) {
+		bio_io_error(bio);
+		return;
+	}
+	bio_for_each_segment(bv, bio, iter) {
+		if (op_is_write(bio_op(bio)))
+			memcpy_from_bvec(td->mem + pos, &bv);
+		else
+			memcpy_to_bvec(&bv, td->mem + pos);
+		pos += bv.bv_len;
+	}
+	bio_endio(bio);
+}
+
+static const struct block_device_operations test_disk_fops = {
+	.owner		= THIS_MODULE,
+	.submit_bio	= test_disk_submit_bio,
+};
+
+static void test_disk_destroy(void *data)
+{
+	struct test_disk *td = data;
+
+	if (!IS_ERR_OR_NULL(td->file))
+		bdev_fput(td->file);
+	if (!IS_ERR_OR_NULL(td->disk)) {
+		if (disk_live(td->disk))
+			del_gendisk(td->disk);
+		put_disk(td->disk);
+	}
+	vfree(td->mem);
+}
+
+static struct test_disk *test_disk_create(struct kunit *test, const char *name)
+{
+	struct queue_limits lim = {
+		.features = BLK_FEAT_SYNCHRONOUS | BLK_FEAT_WRITE_CACHE |
+			    BLK_FEAT_FUA,
+	};
+	struct test_disk *td;
+
+	td = kunit_kzalloc(test, sizeof(*td), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, td);
+	KUNIT_ASSERT_EQ(test, 0,
+			kunit_add_action(test, test_disk_destroy, td));
+	td->mem = vzalloc(TEST_DISK_BYTES);
+	KUNIT_ASSERT_NOT_NULL(test, td->mem);
+	td->disk = blk_alloc_disk(&lim, NUMA_NO_NODE);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, td->disk);
+	td->disk->fops = &test_disk_fops;
+	td->disk->private_data = td;
+	td->disk->flags |= GENHD_FL_NO_PART;
+	strscpy(td->disk->disk_name, name, DISK_NAME_LEN);
+	set_capacity(td->disk, TEST_DISK_BYTES >> SECTOR_SHIFT);
+	KUNIT_ASSERT_EQ(test, 0, add_disk(td->disk));
+	td->file = bdev_file_open_by_dev(disk_devt(td->disk),
+					 BLK_OPEN_READ | BLK_OPEN_WRITE,
+					 td, NULL);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, td->file);
+	td->bdev = file_bdev(td->file);
+	KUNIT_ASSERT_EQ(test, 0, set_blocksize(td->file, TEST_BLOCKSIZE));
+	return td;
+}
+
+/* What mke2fs would leave for an empty external journal. */
+static void test_mkjournal(struct test_disk *td)
+{
+	journal_superblock_t *sb = (journal_superblock_t *)td->mem;
+
+	sb->s_header.h_magic = cpu_to_be32(JBD2_MAGIC_NUMBER);
+	sb->s_header.h_blocktype = cpu_to_be32(JBD2_SUPERBLOCK_V2);
+	sb->s_blocksize = cpu_to_be32(TEST_BLOCKSIZE);
+	sb->s_maxlen = cpu_to_be32(TEST_JOURNAL_BLOCKS);
+	sb->s_first = cpu_to_be32(1);
+	sb->s_sequence = cpu_to_be32(1);
+	sb->s_nr_users = cpu_to_be32(1);
+}
+
+static journal_t *test_journal_open(struct kunit *test, struct test_disk *td)
+{
+	journal_t *journal;
+
+	journal = jbd2_journal_init_dev(td->bdev, td->bdev, 0,
+					TEST_JOURNAL_BLOCKS, TEST_BLOCKSIZE);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, journal);
+	if (jbd2_journal_load(journal)) {
+		jbd2_journal_destroy(journal);
+		KUNIT_FAIL_AND_ABORT(test, "journal does not load");
+	}
+	/* Commit only when the test asks for it. */
+	journal->j_commit_interval = 3600 * HZ;
+	journal->j_max_batch_time = 0;
+	return journal;
+}
+
+struct test_env {
+	struct test_disk	*td;
+	journal_t		*journal;
+};
+
+/* The journal must be gone before the disk is. */
+static void test_env_destroy(void *data)
+{
+	struct test_env *env = data;
+
+	if (env->journal)
+		jbd2_journal_destroy(env->journal);
+	env->journal = NULL;
+}
+
+static int journal_test_init(struct kunit *test)
+{
+	struct test_env *env;
+
+	env = kunit_kzalloc(test, sizeof(*env), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, env);
+	env->td = test_disk_create(test, "jbd2test0");
+	test_mkjournal(env->td);
+	env->journal = test_journal_open(test, env->td);
+	KUNIT_ASSERT_EQ(test, 0,
+			kunit_add_action(test, test_env_destroy, env));
+	test->priv = env;
+	return 0;
+}
+
+/*
+ * Journal block @nr of the filesystem area with every byte set to @fill; @new
+ * if the filesystem has just allocated it.
+ */
+static int __test_write_block(journal_t *journal, handle_t *handle,
+			      unsigned int nr, u8 fill, bool new)
+{
+	struct buffer_head *bh;
+	int err;
+
+	bh = __bread(journal->j_fs_dev, TEST_FS_START + nr, TEST_BLOCKSIZE);
+	if (!bh)
+		return -EIO;
+	if (new) {
+		lock_buffer(bh);
+		err = jbd2_journal_get_create_access(handle, bh);
+		unlock_buffer(bh);
+	} else {
+		err = jbd2_journal_get_write_access(handle, bh);
+	}
+	if (!err) {
+		memset(bh->b_data, fill, TEST_BLOCKSIZE);
+		err = jbd2_journal_dirty_metadata(handle, bh);
+	}
+	brelse(bh);
+	return err;
+}
+
+static int test_write_block(journal_t *journal, handle_t *handle,
+			    unsigned int nr, u8 fill)
+{
+	return __test_write_block(journal, handle, nr, fill, false);
+}
+
+/* One handle that journals blocks [@first, @first + @n) and is stopped. */
+static void test_write_range(struct kunit *test, unsigned int first,
+			     unsigned int n, u8 fill)
+{
+	struct test_env *env = test->priv;
+	handle_t *handle;
+	unsigned int i;
+	int err = 0;
+
+	handle = jbd2_journal_start(env->journal, n);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, handle);
+	for (i = 0; i < n && !err; i++)
+		err = test_write_block(env->journal, handle, first + i, fill);
+	KUNIT_EXPECT_EQ(test, 0, err);
+	KUNIT_EXPECT_EQ(test, 0, jbd2_journal_stop(handle));
+}
+
+/*
+ * Cut the power: copy the disk as it is, recover the copy's journal there and
+ * compare the filesystem area with @want, one fill byte per block.
+ */
+static void test_power_cut(struct kunit *test, const u8 *want)
+{
+	struct test_env *env = test->priv;
+	struct test_disk *after;
+	journal_t *journal;
+	unsigned int i, wrong = 0;
+
+	after = test_disk_create(test, "jbd2test1");
+	memcpy(after->mem, env->td->mem, TEST_DISK_BYTES);
+	journal = test_journal_open(test, after);
+	KUNIT_EXPECT_EQ(test, 0, jbd2_journal_destroy(journal));
+	for (i = 0; i < TEST_FS_BLOCKS; i++) {
+		const u8 *block = after->mem +
+				  (TEST_FS_START + i) * TEST_BLOCKSIZE;
+
+		if (block[0] == want[i] &&
+		    !memcmp(block, block + 1, TEST_BLOCKSIZE - 1))
+			continue;
+		kunit_info(test, "block %u: want %#x, have %#x .. %#x\n", i,
+			   want[i], block[0], block[TEST_BLOCKSIZE - 1]);
+		wrong++;
+	}
+	KUNIT_EXPECT_EQ(test, 0, wrong);
+	kunit_release_action(test, test_disk_destroy, after);
+}
+
+/* A stopped handle gives back what it did not use; nested ones are free. */
+static void test_handle_accounting(struct kunit *test)
+{
+	struct test_env *env = test->priv;
+	journal_t *journal = env->journal;
+	handle_t *handle, *nested;
+	transaction_t *t;
+	int before;
+
+	test_write_range(test, 0, 1, 1);
+	t = journal->j_running_transaction;
+	KUNIT_ASSERT_NOT_NULL(test, t);
+	before = atomic_read(&t->t_outstanding_credits);
+
+	handle = jbd2_journal_start(journal, 10);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, handle);
+	nested = jbd2_journal_start(journal, 99);
+	KUNIT_EXPECT_PTR_EQ(test, handle, nested);
+	KUNIT_EXPECT_EQ(test, before + 10,
+			atomic_read(&t->t_outstanding_credits));
+	KUNIT_EXPECT_EQ(test, 0, jbd2_journal_extend(handle, 5, 0));
+	KUNIT_EXPECT_EQ(test, before + 15,
+			atomic_read(&t->t_outstanding_credits));
+	KUNIT_EXPECT_EQ(test, 0, test_write_block(journal, handle, 1, 1));
+	KUNIT_EXPECT_EQ(test, 0, test_write_block(journal, handle, 1, 2));
+	KUNIT_EXPECT_EQ(test, 0, jbd2_journal_stop(nested));
+	KUNIT_EXPECT_EQ(test, 0, jbd2_journal_stop(handle));
+	/* One new block stays charged, however often it was written. */
+	KUNIT_EXPECT_EQ(test, before + 1,
+			atomic_read(&t->t_outstanding_credits));
+	KUNIT_EXPECT_EQ(test, 2, t->t_nr_buffers);
+	KUNIT_EXPECT_PTR_EQ(test, NULL, journal_current_handle());
+}
+
+/* A commit uses one log block per buffer, its descriptors and a commit block. */
+static void test_commit_blocks(struct kunit *test)
+{
+	static const unsigned int sizes[] = { 1, 2, 100, 121, 122, 123, 250, 300 };
+	struct test_env *env = test->priv;
+	journal_t *journal = env->journal;
+	unsigned long tags = TEST_TAGS_PER_BLOCK;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
+		unsigned long used, min, max, log = journal->j_last - journal->j_first;
+		unsigned long head;
+
+		KUNIT_ASSERT_EQ(test, 0, jbd2_journal_flush(journal, 0));
+		KUNIT_ASSERT_EQ(test, log, journal->j_free);
+		head = journal->j_head;
+		test_write_range(test, 0, sizes[i], i);
+		KUNIT_ASSERT_EQ(test, 0, jbd2_journal_force_commit(journal));
+
+		used = log - journal->j_free;
+		/* The first descriptor may or may not take one more tag. */
+		min = sizes[i] + DIV_ROUND_UP(sizes[i], tags + 2) + 1;
+		max = sizes[i] + DIV_ROUND_UP(sizes[i], tags) + 1;
+		KUNIT_EXPECT_GE(test, used, min);
+		KUNIT_EXPECT_LE(test, used, max);
+		KUNIT_EXPECT_EQ(test, used, (journal->j_head + log - head) % log);
+		KUNIT_EXPECT_EQ(test, journal->j_commit_sequence,
+				journal->j_transaction_sequence - 1);
+	}
+}
+
+/* Hundreds of commits around the smallest log; the power fails now and then. */
+static void test_wrap_and_recover(struct kunit *test)
+{
+	struct test_env *env = test->priv;
+	journal_t *journal = env->journal;
+	u8 *want = kunit_kzalloc(test, TEST_FS_BLOCKS, GFP_KERNEL);
+	struct rnd_state rnd;
+	unsigned int i, wraps = 0;
+	unsigned long head;
+
+	KUNIT_ASSERT_NOT_NULL(test, want);
+	prandom_seed_state(&rnd, 7303);
+	for (i = 0; i < 150; i++) {
+		unsigned int n = 1 + prandom_u32_state(&rnd) % 40;
+		unsigned int first = prandom_u32_state(&rnd) %
+				     (TEST_FS_BLOCKS - n);
+
+		head = journal->j_head;
+		test_write_range(test, first, n, i);
+		memset(want + first, i, n);
+		KUNIT_ASSERT_EQ(test, 0, jbd2_journal_force_commit(journal));
+		if (journal->j_head < head)
+			wraps++;
+		if (i % 37 == 0)
+			test_power_cut(test, want);
+	}
+	KUNIT_EXPECT_GE(test, wraps, 2);
+	test_power_cut(test, want);
+}
+
+/* What was not committed must not be there after a power cut. */
+static void test_uncommitted_is_lost(struct kunit *test)
+{
+	struct test_env *env = test->priv;
+	u8 *want = kunit_kzalloc(test, TEST_FS_BLOCKS, GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, want);
+	test_write_range(test, 3, 10, 0x11);
+	KUNIT_ASSERT_EQ(test, 0, jbd2_journal_force_commit(env->journal));
+	memset(want + 3, 0x11, 10);
+	test_write_range(test, 3, 10, 0x22);
+	test_power_cut(test, want);
+}
+
+/* From kunit_kzalloc(): a test that gives up leaves its waiters behind. */
+struct test_waiter {
+	journal_t		*journal;
+	tid_t			tid;
+	struct completion	done;
+	int			ret;
+};
+
+static int test_waiter_fn(void *data)
+{
+	struct test_waiter *w = data;
+
+	w->ret = jbd2_log_wait_commit(w->journal, w->tid);
+	kthread_complete_and_exit(&w->done, 0);
+}
+
+static void test_waiter_start(struct kunit *test, struct test_waiter *w,
+			      tid_t tid)
+{
+	struct test_env *env = test->priv;
+	struct task_struct *t;
+
+	w->journal = env->journal;
+	w->tid = tid;
+	w->ret = 1;
+	init_completion(&w->done);
+	t = kthread_run(test_waiter_fn, w, "jbd2-test-wait");
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, t);
+}
+
+static bool test_waiter_finished(struct test_waiter *w)
+{
+	return wait_for_completion_timeout(&w->done, 60 * HZ);
+}
+
+/* Waiters of a transaction return when it is committed, and not before. */
+static void test_wait_commit(struct kunit *test)
+{
+	struct test_env *env = test->priv;
+	struct test_waiter *w;
+	unsigned int round, i;
+	tid_t tid;
+
+	w = kunit_kcalloc(test, TEST_WAITERS, sizeof(*w), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, w);
+
+	for (round = 0; round < 20; round++) {
+		test_write_range(test, round, 3, round);
+		tid = env->journal->j_running_transaction->t_tid;
+		for (i = 0; i < TEST_WAITERS; i++)
+			test_waiter_start(test, &w[i], tid + (i & 1));
+		KUNIT_EXPECT_EQ(test, 1,
+				jbd2_journal_start_commit(env->journal, NULL));
+		for (i = 0; i < TEST_WAITERS; i += 2) {
+			KUNIT_ASSERT_TRUE(test, test_waiter_finished(&w[i]));
+			KUNIT_EXPECT_EQ(test, 0, w[i].ret);
+		}
+		KUNIT_EXPECT_TRUE(test,
+				  jbd2_transaction_committed(env->journal, tid));
+		for (i = 1; i < TEST_WAITERS; i += 2)
+			KUNIT_EXPECT_FALSE(test, completion_done(&w[i].done));
+
+		/* The odd ones wait for a transaction that starts only now. */
+		test_write_range(test, round, 3, round);
+		KUNIT_ASSERT_EQ(test, tid + 1,
+				env->journal->j_running_transaction->t_tid);
+		KUNIT_ASSERT_EQ(test, 0,
+				jbd2_complete_transaction(env->journal, tid + 1));
+		for (i = 1; i < TEST_WAITERS; i += 2) {
+			KUNIT_ASSERT_TRUE(test, test_waiter_finished(&w[i]));
+			KUNIT_EXPECT_EQ(test, 0, w[i].ret);
+		}
+	}
+}
+
+/* Whoever waits for a commit that cannot be written must learn about it. */
+static void test_wait_commit_error(struct kunit *test)
+{
+	struct test_env *env = test->priv;
+	struct test_waiter *w;
+	unsigned int i;
+	tid_t tid;
+
+	w = kunit_kcalloc(test, TEST_WAITERS, sizeof(*w), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, w);
+
+	test_write_range(test, 0, 5, 1);
+	tid = env->journal->j_running_transaction->t_tid;
+	for (i = 0; i < TEST_WAITERS; i++)
+		test_waiter_start(test, &w[i], tid);
+	WRITE_ONCE(env->td->fail_writes, true);
+	KUNIT_EXPECT_EQ(test, -EIO, jbd2_complete_transaction(env->journal, tid));
+	for (i = 0; i < TEST_WAITERS; i++) {
+		KUNIT_ASSERT_TRUE(test, test_waiter_finished(&w[i]));
+		KUNIT_EXPECT_EQ(test, -EIO, w[i].ret);
+	}
+	KUNIT_EXPECT_TRUE(test, is_journal_aborted(env->journal));
+	/* So must whoever asks only after the commit has failed. */
+	KUNIT_EXPECT_EQ(test, -EIO, jbd2_log_wait_commit(env->journal, tid));
+	KUNIT_EXPECT_EQ(test, -EIO, jbd2_journal_force_commit(env->journal));
+	KUNIT_EXPECT_FALSE(test, jbd2_journal_force_commit_nested(env->journal));
+	KUNIT_EXPECT_EQ(test, -EIO, jbd2_complete_transaction(env->journal, tid));
+	KUNIT_EXPECT_PTR_EQ(test, ERR_PTR(-EROFS),
+			    jbd2_journal_start(env->journal, 1));
+	WRITE_ONCE(env->td->fail_writes, false);
+	/* An aborted journal says so when it is destroyed. */
+	KUNIT_EXPECT_EQ(test, -EIO, jbd2_journal_destroy(env->journal));
+	env->journal = NULL;
+}
+
+/* Asking twice for the same commit is one request. */
+static void test_request_once(struct kunit *test)
+{
+	struct test_env *env = test->priv;
+	journal_t *journal = env->journal;
+	handle_t *handle;
+	tid_t tid, again = 0;
+
+	/* The open handle keeps the requested transaction from committing. */
+	handle = jbd2_journal_start(journal, 1);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, handle);
+	tid = handle->h_transaction->t_tid;
+	KUNIT_EXPECT_NE(test, tid, journal->j_commit_request);
+	KUNIT_EXPECT_EQ(test, 1, jbd2_journal_start_commit(journal, &again));
+	KUNIT_EXPECT_EQ(test, tid, again);
+	KUNIT_EXPECT_EQ(test, tid, journal->j_commit_request);
+	KUNIT_EXPECT_EQ(test, 1, jbd2_journal_start_commit(journal, &again));
+	KUNIT_EXPECT_EQ(test, tid, again);
+	KUNIT_EXPECT_FALSE(test, jbd2_transaction_committed(journal, tid));
+	KUNIT_EXPECT_EQ(test, 0, test_write_block(journal, handle, 0, 1));
+	/* A restart leaves the old transaction to its commit. */
+	KUNIT_EXPECT_EQ(test, 0, jbd2_journal_restart(handle, 2));
+	KUNIT_EXPECT_EQ(test, tid + 1, handle->h_transaction->t_tid);
+	KUNIT_EXPECT_EQ(test, 0, jbd2_log_wait_commit(journal, tid));
+	KUNIT_EXPECT_EQ(test, 0, jbd2_journal_stop(handle));
+}
+
+static int test_barrier_fn(void *data)
+{
+	struct test_waiter *w = data;
+
+	jbd2_journal_lock_updates(w->journal);
+	jbd2_journal_unlock_updates(w->journal);
+	kthread_complete_and_exit(&w->done, 0);
+}
+
+/* The last handle to stop wakes whoever waits for updates to drain. */
+static void test_barrier_drain(struct kunit *test)
+{
+	struct test_env *env = test->priv;
+	struct test_waiter *w = kunit_kzalloc(test, sizeof(*w), GFP_KERNEL);
+	struct task_struct *t;
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, w);
+	w->journal = env->journal;
+
+	for (i = 0; i < 90; i++) {
+		handle_t *handle = jbd2_journal_start(env->journal, 1);
+
+		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, handle);
+		init_completion(&w->done);
+		t = kthread_run(test_barrier_fn, w, "jbd2-test-barrier");
+		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, t);
+		/* Alternately before, during and after the other one sleeps. */
+		while (i % 3 && !READ_ONCE(env->journal->j_barrier_count))
+			cond_resched();
+		if (i % 3 == 2)
+			schedule_timeout_uninterruptible(1);
+		KUNIT_EXPECT_FALSE(test, completion_done(&w->done));
+		KUNIT_EXPECT_EQ(test, 0, jbd2_journal_stop(handle));
+		KUNIT_ASSERT_TRUE(test, test_waiter_finished(w));
+	}
+}
+
+/* Freeing a reservation wakes whoever waits for reserved credits. */
+static void test_reserved_wakeup(struct kunit *test)
+{
+	struct test_env *env = test->priv;
+	journal_t *journal = env->journal;
+	struct test_waiter *w = kunit_kzalloc(test, sizeof(*w), GFP_KERNEL);
+	struct task_struct *t;
+	handle_t *handle, *rsv;
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, w);
+	w->journal = journal;
+
+	for (i = 0; i < 50; i++) {
+		handle = jbd2__journal_start(journal, 1, 20, 0, GFP_NOFS, 0, 0);
+		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, handle);
+		KUNIT_EXPECT_EQ(test, 20,
+				atomic_read(&journal->j_reserved_credits));
+		rsv = handle->h_rsv_handle;
+		handle->h_rsv_handle = NULL;
+		KUNIT_EXPECT_EQ(test, 0, jbd2_journal_stop(handle));
+		init_completion(&w->done);
+		t = kthread_run(test_barrier_fn, w, "jbd2-test-barrier");
+		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, t);
+		if (i & 1)
+			while (!READ_ONCE(journal->j_barrier_count))
+				cond_resched();
+		KUNIT_EXPECT_FALSE(test, completion_done(&w->done));
+		jbd2_journal_free_reserved(rsv);
+		KUNIT_ASSERT_TRUE(test, test_waiter_finished(w));
+		KUNIT_EXPECT_EQ(test, 0,
+				atomic_read(&journal->j_reserved_credits));
+	}
+}
+
+struct test_trigger {
+	struct jbd2_buffer_trigger_type type;
+	int frozen;
+};
+
+static void test_trigger_frozen(struct jbd2_buffer_trigger_type *type,
+				struct buffer_head *bh, void *data, size_t size)
+{
+	container_of(type, struct test_trigger, type)->frozen++;
+	memset(data, 0x5a, size);
+}
+
+/* The trigger set last is the one that sees the block on its way to the log. */
+static void test_triggers(struct kunit *test)
+{
+	struct test_env *env = test->priv;
+	struct test_trigger a = { .type.t_frozen = test_trigger_frozen };
+	struct test_trigger b = { .type.t_frozen = test_trigger_frozen };
+	u8 *want = kunit_kzalloc(test, TEST_FS_BLOCKS, GFP_KERNEL);
+	struct buffer_head *bh;
+	handle_t *handle;
+
+	KUNIT_ASSERT_NOT_NULL(test, want);
+	bh = __bread(env->td->bdev, TEST_FS_START, TEST_BLOCKSIZE);
+	KUNIT_ASSERT_NOT_NULL(test, bh);
+	handle = jbd2_journal_start(env->journal, 1);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, handle);
+	KUNIT_EXPECT_EQ(test, 0, jbd2_journal_get_write_access(handle, bh));
+	jbd2_journal_set_triggers(bh, &a.type);
+	jbd2_journal_set_triggers(bh, &b.type);
+	jbd2_journal_set_triggers(bh, &b.type);
+	memset(bh->b_data, 1, TEST_BLOCKSIZE);
+	KUNIT_EXPECT_EQ(test, 0, jbd2_journal_dirty_metadata(handle, bh));
+	KUNIT_EXPECT_EQ(test, 0, jbd2_journal_stop(handle));
+	KUNIT_EXPECT_EQ(test, 0, jbd2_journal_force_commit(env->journal));
+	KUNIT_EXPECT_EQ(test, 0, a.frozen);
+	KUNIT_EXPECT_EQ(test, 1, b.frozen);
+	want[0] = 0x5a;
+	test_power_cut(test, want);
+
+	/* Cleared in the next transaction: nobody is called any more. */
+	handle = jbd2_journal_start(env->journal, 1);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, handle);
+	KUNIT_EXPECT_EQ(test, 0, jbd2_journal_get_write_access(handle, bh));
+	jbd2_journal_set_triggers(bh, NULL);
+	memset(bh->b_data, 2, TEST_BLOCKSIZE);
+	KUNIT_EXPECT_EQ(test, 0, jbd2_journal_dirty_metadata(handle, bh));
+	KUNIT_EXPECT_EQ(test, 0, jbd2_journal_stop(handle));
+	KUNIT_EXPECT_EQ(test, 0, jbd2_journal_force_commit(env->journal));
+	KUNIT_EXPECT_EQ(test, 1, b.frozen);
+	want[0] = 2;
+	test_power_cut(test, want);
+	brelse(bh);
+}
+
+/* Revoke block @nr, as freeing it would. */
+static void test_revoke_block(struct kunit *test, handle_t *handle,
+			      unsigned int nr)
+{
+	struct test_env *env = test->priv;
+	struct buffer_head *bh;
+
+	bh = __bread(env->td->bdev, TEST_FS_START + nr, TEST_BLOCKSIZE);
+	KUNIT_ASSERT_NOT_NULL(test, bh);
+	/* drops the reference */
+	KUNIT_EXPECT_EQ(test, 0,
+			jbd2_journal_revoke(handle, TEST_FS_START + nr, bh));
+}
+
+/*
+ * A revoked block is not replayed, unless it was journaled again; and once it
+ * was, revoking it again in a later transaction counts once more.
+ */
+static void test_revoke_cancel(struct kunit *test)
+{
+	struct test_env *env = test->priv;
+	journal_t *journal = env->journal;
+	u8 *want = kunit_kzalloc(test, TEST_FS_BLOCKS, GFP_KERNEL);
+	handle_t *handle;
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, want);
+	test_write_range(test, 0, 6, 1);
+	KUNIT_ASSERT_EQ(test, 0, jbd2_journal_force_commit(journal));
+
+	handle = jbd2__journal_start(journal, 20, 0, 6, GFP_NOFS, 0, 0);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, handle);
+	for (i = 0; i < 6; i++)
+		test_revoke_block(test, handle, i);
+	/* 0..2 are reused as metadata at once; 3..5 stay free */
+	for (i = 0; i < 3; i++)
+		KUNIT_EXPECT_EQ(test, 0, __test_write_block(journal, handle, i,
+							    2, true));
+	/* a second access finds nothing left to cancel */
+	KUNIT_EXPECT_EQ(test, 0, test_write_block(journal, handle, 0, 2));
+	KUNIT_EXPECT_EQ(test, 0, jbd2_journal_stop(handle));
+	KUNIT_ASSERT_EQ(test, 0, jbd2_journal_force_commit(journal));
+	memset(want, 2, 3);
+	/* never written home, and its only copy in the log is revoked */
+	memset(want + 3, 0, 3);
+	test_power_cut(test, want);
+
+	/* 1 is freed again, 4 is reused one transaction after its revoke */
+	handle = jbd2__journal_start(journal, 20, 0, 1, GFP_NOFS, 0, 0);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, handle);
+	test_revoke_block(test, handle, 1);
+	KUNIT_EXPECT_EQ(test, 0, __test_write_block(journal, handle, 4, 3, true));
+	KUNIT_EXPECT_EQ(test, 0, jbd2_journal_stop(handle));
+	KUNIT_ASSERT_EQ(test, 0, jbd2_journal_force_commit(journal));
+	want[1] = 0;
+	want[4] = 3;
+	test_power_cut(test, want);
+}
+
+static struct kunit_case journal_test_cases[] = {
+	KUNIT_CASE(test_handle_accounting),
+	KUNIT_CASE_SLOW(test_commit_blocks),
+	KUNIT_CASE_SLOW(test_wrap_and_recover),
+	KUNIT_CASE(test_uncommitted_is_lost),
+	KUNIT_CASE_SLOW(test_wait_commit),
+	KUNIT_CASE(test_wait_commit_error),
+	KUNIT_CASE(test_request_once),
+	KUNIT_CASE_SLOW(test_barrier_drain),
+	KUNIT_CASE_SLOW(test_reserved_wakeup),
+	KUNIT_CASE_SLOW(test_triggers),
+	KUNIT_CASE(test_revoke_cancel),
+	{}
+};
+
+static struct kunit_suite journal_test_suite = {
+	.name = "jbd2_journal",
+	.init = journal_test_init,
+	.test_cases = journal_test_cases,
+};
+
+kunit_test_suites(&journal_test_suite);
+
+MODULE_DESCRIPTION("KUnit tests for jbd2 on a memory-backed journal");
+MODULE_LICENSE("GPL");
