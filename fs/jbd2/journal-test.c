@@ -140,9 +140,20 @@ static journal_t *test_journal_open(struct kunit *test, struct test_disk *td)
 	return journal;
 }
 
+/* Watches the log blocks that a commit takes, where it maps them. */
+struct test_bmap {
+	unsigned int	calls;
+	unsigned int	fail_at;	/* this call fails; 0: none does */
+	unsigned int	jumps;		/* blocks that do not follow the last */
+	unsigned int	changes;	/* of the space left for new handles */
+	sector_t	last;
+	unsigned long	left;
+};
+
 struct test_env {
 	struct test_disk	*td;
 	journal_t		*journal;
+	struct test_bmap	bmap;
 };
 
 /* The journal must be gone before the disk is. */
@@ -314,6 +325,60 @@ static void test_commit_blocks(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, journal->j_commit_sequence,
 				journal->j_transaction_sequence - 1);
 	}
+}
+
+static int test_bmap(journal_t *journal, sector_t *block)
+{
+	struct test_bmap *bmap = journal->j_private;
+	sector_t next = bmap->last + 1;
+	unsigned long left;
+
+	read_lock(&journal->j_state_lock);
+	left = jbd2_log_space_left(journal);
+	read_unlock(&journal->j_state_lock);
+
+	if (next == journal->j_last)
+		next = journal->j_first;
+	if (bmap->calls++) {
+		bmap->jumps += *block != next;
+		bmap->changes += left != bmap->left;
+	}
+	bmap->last = *block;
+	bmap->left = left;
+	return bmap->calls == bmap->fail_at ? -EIO : 0;
+}
+
+/*
+ * A commit writes one block after the other and does not touch the space that
+ * was promised to others. When it fails half way, no block is lost.
+ */
+static void test_log_blocks(struct kunit *test)
+{
+	struct test_env *env = test->priv;
+	journal_t *journal = env->journal;
+	unsigned long head, log = journal->j_last - journal->j_first;
+	struct test_bmap *bmap = &env->bmap;
+
+	journal->j_private = bmap;
+	journal->j_bmap = test_bmap;
+	head = journal->j_head;
+	test_write_range(test, 0, 250, 1);
+	KUNIT_EXPECT_EQ(test, 0, jbd2_journal_force_commit(journal));
+	KUNIT_EXPECT_GT(test, bmap->calls, 250);
+	KUNIT_EXPECT_EQ(test, 0, bmap->jumps);
+	KUNIT_EXPECT_EQ(test, 0, bmap->changes);
+	KUNIT_EXPECT_EQ(test, bmap->calls, log - journal->j_free);
+	KUNIT_EXPECT_EQ(test, bmap->calls, (journal->j_head + log - head) % log);
+
+	bmap->fail_at = bmap->calls + 50;
+	test_write_range(test, 0, 100, 2);
+	KUNIT_EXPECT_EQ(test, -EIO, jbd2_journal_force_commit(journal));
+	KUNIT_EXPECT_EQ(test, bmap->fail_at, bmap->calls);
+	KUNIT_EXPECT_EQ(test, 0, bmap->jumps);
+	KUNIT_EXPECT_EQ(test, bmap->calls, log - journal->j_free);
+	KUNIT_EXPECT_EQ(test, bmap->calls, (journal->j_head + log - head) % log);
+	KUNIT_EXPECT_EQ(test, -EIO, jbd2_journal_destroy(journal));
+	env->journal = NULL;
 }
 
 /* Hundreds of commits around the smallest log; the power fails now and then. */
@@ -690,6 +755,7 @@ static void test_revoke_cancel(struct kunit *test)
 static struct kunit_case journal_test_cases[] = {
 	KUNIT_CASE(test_handle_accounting),
 	KUNIT_CASE_SLOW(test_commit_blocks),
+	KUNIT_CASE(test_log_blocks),
 	KUNIT_CASE_SLOW(test_wrap_and_recover),
 	KUNIT_CASE(test_uncommitted_is_lost),
 	KUNIT_CASE_SLOW(test_wait_commit),
