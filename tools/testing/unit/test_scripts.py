@@ -164,6 +164,17 @@ class TestRoundTrip(Workbench):
                           'patches/jbd2/0001-jbd2-rename-line3.patch',
                           'patches/series', 'patches/topics'])
 
+    def test_patches_taken_back_after_refresh(self):
+        self.make_stack()
+        self.run_script('tree')
+        before, views = self.git(self.linux, 'rev-parse', 'stack'), self.snapshot('patches')
+        self.commit('fs/ext4/super.c', JOURNAL, 'ext4: revert line9')
+        self.run_script('refresh')
+        for name, data in views.items():
+            (self.top / name).write_bytes(data)
+        self.run_script('tree')
+        self.assertEqual(self.git(self.linux, 'rev-parse', 'stack'), before)
+
     def test_adding_a_patch_leaves_the_others(self):
         self.make_stack()
         before = self.snapshot('patches')
