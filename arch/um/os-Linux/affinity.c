@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Keeps each CPU thread, and the stub process that it runs, on one host CPU.
+ */
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <unistd.h>
+#include <sys/syscall.h>
+#include <init.h>
+#include <os.h>
+#include <skas/mm_id.h>
+#include <smp.h>
+#include "internal.h"
+
+static bool pin_cpus;
+static cpu_set_t host_set;		/* the host CPUs we were started on */
+
+/* Host CPU of a CPU: they take turns when there are fewer. */
+static int host_cpu(int cpu)
+{
+	int skip = cpu % CPU_COUNT(&host_set), host;
+
+	for (host = 0; host < CPU_SETSIZE - 1; host++)
+		if (CPU_ISSET(host, &host_set) && !skip--)
+			break;
+	return host;
+}
+
+static int pin(int pid, int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(host_cpu(cpu), &set);
+	/* sched_setaffinity() is a function of this kernel. */
+	if (syscall(__NR_sched_setaffinity, pid, sizeof(set), &set) < 0)
+		return -errno;
+	return 0;
+}
+
+/* Pins the calling CPU thread. */
+void os_pin_cpu_thread(void)
+{
+	int err;
+
+	if (!pin_cpus)
+		return;
+	err = pin(0, uml_curr_cpu());
+	if (err)
+		os_warn("Cannot pin CPU %d to a host CPU: errno = %d\n",
+			uml_curr_cpu(), -err);
+}
+
+/**
+ * os_pin_stub() - have a stub process run on the host CPU of its CPU thread
+ * @mm_idp: the stub process, which the calling CPU thread is about to run
+ *
+ * A system call on the host only when the stub process was last run by another
+ * CPU thread. If that fails the process is gone, or slow; neither matters here.
+ *
+ * Context: CPU thread which owns the turnstile of @mm_idp.
+ */
+void os_pin_stub(struct mm_id *mm_idp)
+{
+	if (!pin_cpus || mm_idp->cpu == uml_curr_cpu())
+		return;
+	mm_idp->cpu = uml_curr_cpu();
+	pin(mm_idp->pid, mm_idp->cpu);
+}
+
+/* Helper threads serve all CPUs; they would inherit what their creator has. */
+void os_unpin_helper_thread(pthread_t thread)
+{
+	if (pin_cpus)
+		pthread_setaffinity_np(thread, sizeof(host_set), &host_set);
+}
+
+static int __init pin_cpus_setup(char *line, int *add)
+{
+	*add = 0;
+	if (syscall(__NR_sched_getaffinity, 0, sizeof(host_set), &host_set) < 0)
+		os_warn("Cannot read the CPU affinity: errno = %d\n", errno);
+	else
+		pin_cpus = true;
+	return 0;
+}
+
+__uml_setup("pincpus", pin_cpus_setup,
+"pincpus\n"
+"    Keep each CPU, and the process that it runs, on one of the host CPUs that\n"
+"    UML was started on. The two take turns, so nothing is lost if they share\n"
+"    one; if they do not, each system call has to wake an idle host CPU twice.\n"
+"    Leave at least one host CPU to each CPU, or they wait for each other.\n"
+"\n"
+);
