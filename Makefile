@@ -14,7 +14,8 @@
 ##   mail       write a topic's mail-ready series to build/mail (TOPIC=)
 ## Kernels and tests:
 ##   kernels    build base and stack for user-mode Linux
-##   bench      boot both and print the comparison
+##   bench      run the workload recipes on both, print the comparison (WORKLOAD=, ROUNDS=)
+##   lockstat   both with lock statistics, for the recipes lock-stat and mwcm
 ##   kunit      run the KUnit tests on the stack
 ##   smoke      mount, stress, unmount and check ext4 and XFS on the stack
 ##   clean      remove what was built; keeps build/linux and the download
@@ -26,6 +27,10 @@
 ##   BRANCH=    apply: branch to make (default: journal-stack)
 ##   TOPIC=     mail: um, fs, jbd2, ext4, xfs, ...
 ##   REROLL=    mail: version of the series, 2 for "PATCH v2"
+##   WORKLOAD=  bench: names of recipes; tools/testing/bench/bench --list prints them
+##   ROUNDS=    bench: rounds; default 3 for all recipes, 5 with WORKLOAD=
+##   RESUME=1   bench: go on where an interrupted run ended
+##   TARGET=host  bench: on the running kernel, SIDE=base or stack, DEV= a block device
 ##   FORCE=1    tree, distclean: drop commits that are not in patches/
 ##   V=1        show the commands
 
@@ -38,7 +43,7 @@ DONE = s=$$(($$(date +%s) - $(START_TIME))); \
 	printf '==> [%d:%02d] make $@: done\n' $$((s / 60)) $$((s % 60))
 
 .PHONY: help setup base tree refresh apply mail kernels run check kunit smoke bench \
-	clean distclean
+	lockstat clean distclean
 .NOTPARALLEL:
 
 help:
@@ -51,16 +56,30 @@ tree: base
 
 # The base that is measured is mainline with the stack's um topic: without it, UML
 # makes two system calls each time interrupts are disabled, which hides all else.
+UML_BASE = $$(git -C $(O)/linux log -1 --format=%H --grep='^um: ' stack)
 kernels: tree
-	$(Q)scripts/kbuild uml-base $$(git -C $(O)/linux log -1 --format=%H --grep='^um: ' stack) uml
+	$(Q)scripts/kbuild uml-base $(UML_BASE) uml
 	$(Q)scripts/kbuild --like uml-base uml-stack stack uml
 
+# The same with CONFIG_LOCK_STAT and tracepoints, for the recipes lock-stat and mwcm.
+lockstat: tree
+	$(Q)scripts/kbuild uml-base-lockstat $(UML_BASE) uml lockstat
+	$(Q)scripts/kbuild --like uml-base-lockstat uml-stack-lockstat stack uml lockstat
+
 run: setup kernels
-	$(Q)tools/testing/bench/bench
+	$(Q)tools/testing/bench/bench --core --json $(O)/bench/run.json
 	@$(DONE)
 
-bench: kernels
-	$(Q)tools/testing/bench/bench
+BENCH_ARGS = $(WORKLOAD:%=--workload %) $(ROUNDS:%=--rounds %)
+# All recipes take half an hour a round.
+ALL_ROUNDS = $(if $(WORKLOAD)$(ROUNDS),,--rounds 3)
+ifeq ($(TARGET),host)
+bench:
+	$(Q)tools/testing/bench/host $(DEV) $(CONFIRM:%=--confirm %) $(SIDE:%=--side %) $(BENCH_ARGS)
+else
+bench: setup kernels $(if $(WORKLOAD),$(if $(filter lock-stat mwcm,$(WORKLOAD)),lockstat),lockstat)
+	$(Q)tools/testing/bench/bench $(BENCH_ARGS) $(ALL_ROUNDS) $(if $(RESUME),--resume)
+endif
 
 check: setup tree
 	$(Q)tools/testing/check/run

@@ -1,127 +1,74 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Parsing, checks, statistics and tables of the base/stack comparison."""
+"""Recipes, checks, statistics and tables of the base/stack comparison."""
 
-import re
+import importlib.util
+import math
+import os
 from statistics import median
 
 SIDES = ("base", "stack")
-NULL = ("", "null")
-OPS = (NULL, ("ext4", "handle"), ("ext4", "chmod"), ("ext4", "create_unlink"),
-       ("xfs", "chmod"), ("xfs", "create_unlink"))
-STRESS = tuple((fs, fsync) for fs in ("ext4", "xfs") for fsync in (False, True))
-BASIC_BLOCKS_PER_BLOCK = 8  # XFS counts its log in units of 512 bytes
-MIN_WINDOW = 0.1  # of the time asked for: less is no measurement
+RECIPES = os.path.join(os.path.dirname(os.path.realpath(__file__)), "recipes")
+WIDTH = 100
+MIN_ROUNDS = 3  # for a verdict
+MAX_BUSY = 0.25  # CPUs
 
 
 class BenchError(Exception):
     """A sample that cannot be right."""
 
 
-def parse_jbd2_info(text):
-    """/proc/fs/jbd2/*/info as a dict; the averages are integers, rounded down."""
-    match = re.match(r"(\d+) transactions \((\d+) requested\), each up to (\d+) blocks", text)
-    if not match:
-        raise BenchError(f"not a jbd2 info file: {text[:60]!r}")
-    info = dict(zip(("transactions", "requested", "max_blocks"), map(int, match.groups())))
-    for value, name in re.findall(r"^  (\d+)(?:ms|us)? (.*)$", text, re.MULTILINE):
-        info[name] = int(value)
-    return info
+def recipe_names():
+    return sorted(name[:-3].replace("_", "-") for name in os.listdir(RECIPES)
+                  if name.endswith(".py"))
 
 
-def parse_xfs_stat(text):
-    """/proc/fs/xfs/stat as a dict of lists; 'gc xpc' and the like keep their full name."""
-    stat = {}
-    for line in text.splitlines():
-        match = re.match(r"([a-z]\w*(?: [a-z]+)*)((?: \d+)+)$", line)
-        if not match:
-            raise BenchError(f"not a line of xfs stat: {line[:60]!r}")
-        stat[match.group(1)] = [int(word) for word in match.group(2).split()]
-    return stat
+def load_recipe(name):
+    """The module of a recipe.
+
+    It has a docstring; METRICS, a dict of the name of each value to "more" or "less",
+    whichever is better; cases(quick), which yields dicts with a "label" and, when there is
+    a filesystem, what guestlib.Filesystem takes; and measure(context, case), which returns
+    a dict of the values (a number, or a list of samples) and a dict of raw data.
+    """
+    path = os.path.join(RECIPES, name.replace("-", "_") + ".py")
+    spec = importlib.util.spec_from_file_location(name.replace("-", "_"), path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.NAME = name
+    return module
 
 
-def check_jbd2_totals(counters):
-    """The exact totals have to agree with the averages that /proc shows."""
-    info, totals = parse_jbd2_info(counters["jbd2_info"]), counters["jbd2_totals"]
-    if info["transactions"] != totals["transactions"]:
-        raise BenchError(f"{totals['transactions']} transactions in the journal, "
-                         f"{info['transactions']} in its info file")
-    if not info["transactions"]:
-        return
-    for total, average in (("handles", "handles per transaction"),
-                           ("blocks", "blocks per transaction"),
-                           ("logged", "logged blocks per transaction")):
-        if totals[total] // info["transactions"] != info[average]:
-            raise BenchError(f"{totals[total]} {total} in {info['transactions']} transactions, "
-                             f"but the info file says {info[average]} {average}")
+def cases(recipe, quick, device=None):
+    """The cases of a recipe. On a given device those that differ in the model of it are one."""
+    found = {}
+    for case in recipe.cases(quick):
+        if device and "device" in case:
+            case = {**case, "device": device,
+                    "label": case["label"].replace(f" on {case['device']}", "")}
+        found.setdefault(case["label"], case)
+    return list(found.values())
 
 
-def logged_blocks(counters):
-    """Blocks of 4 KiB written to the log since the filesystem was mounted (ext4) or ever."""
-    if "jbd2_totals" in counters:
-        check_jbd2_totals(counters)
-        return counters["jbd2_totals"]["logged"]
-    return parse_xfs_stat(counters["xfs_stat"])["log"][1] / BASIC_BLOCKS_PER_BLOCK
+def check_values(recipe, case, values):
+    """Raise BenchError unless these can be what a case of a recipe measured."""
+    if not values:
+        raise BenchError("nothing was measured")
+    for name, value in values.items():
+        if name not in recipe.METRICS:
+            raise BenchError(f"{recipe.NAME} has no value '{name}'")
+        for number_ in value if isinstance(value, list) else [value]:
+            if not math.isfinite(number_) or number_ < 0:
+                raise BenchError(f"{case['label']}: {name} is {number_}")
 
 
-def counter_deltas(run):
-    """What a run of stress-unlink added to the counters of its filesystem."""
-    before, after = run["before"], run["after"]
-    delta = {"ctxt": after["ctxt"] - before["ctxt"],
-             "logged": logged_blocks(after) - logged_blocks(before)}
-    if "jbd2_totals" in after:
-        for name in ("transactions", "requested", "handles", "blocks"):
-            delta[name] = after["jbd2_totals"][name] - before["jbd2_totals"][name]
-    else:
-        old, new = parse_xfs_stat(before["xfs_stat"]), parse_xfs_stat(after["xfs_stat"])
-        names = ("log_writes", "log_blocks", "log_noiclogs", "log_force", "log_force_sleep")
-        delta.update({n: b - a for n, a, b in zip(names, old["log"], new["log"])})
-    for name, value in delta.items():
-        if value < 0:
-            raise BenchError(f"counter {name} went down by {-value}")
-    return delta
-
-
-def rate(sample):
-    """Operations per second of all threads of a jbench sample."""
-    return sum(ops * 1e9 / ns for ops, ns in zip(sample["ops"], sample["ns"]))
-
-
-def cost(sample):
-    """Nanoseconds of one thread per operation."""
-    return sum(sample["ns"]) / sum(sample["ops"])
-
-
-def check_guest(result, threads, ms):
-    """Raise BenchError unless the samples of one boot are complete and plausible."""
-    if result["cpus"] < max(threads):
-        raise BenchError(f"the guest had {result['cpus']} CPU(s)")
-    for name, wanted, got in (
-            ("jbench", {(fs, op, number) for fs, op in OPS for number in threads},
-             {(s["fs"], s["op"], s["threads"]) for s in result["jbench"]}),
-            ("stress-unlink", set(STRESS), {(s["fs"], s["fsync"]) for s in result["stress"]}),
-            ("fsck", {fs for fs, _ in STRESS}, set(result["fsck"]))):
-        if wanted != got:
-            raise BenchError(f"{name}: not the samples expected: {sorted(wanted ^ got)}")
-    for sample in result["jbench"]:
-        what = f"{sample['fs']} {sample['op']}, {sample['threads']} thread(s)".strip()
-        for key in ("ops", "ns", "cpus"):
-            if len(sample[key]) != sample["threads"]:
-                raise BenchError(f"{what}: {len(sample[key])} value(s) of {key}")
-        if min(sample["ops"]) <= 0:
-            raise BenchError(f"{what}: a thread completed no operation")
-        if min(sample["ns"]) < ms * 1e6 * MIN_WINDOW:
-            raise BenchError(f"{what}: measured for {min(sample['ns']) / 1e6:.0f} ms, "
-                             f"asked for {ms} ms")
-        if len(set(sample["cpus"])) != sample["threads"]:
-            raise BenchError(f"{what}: threads shared a CPU")
-    for run in result["stress"]:
-        what = f"{run['fs']} stress-unlink"
-        if run["ops"] != run["procs"] * run["loops"] * run["files"] or run["ops"] <= 0:
-            raise BenchError(f"{what}: {run['ops']} operations")
-        if run["ns"] <= 0:
-            raise BenchError(f"{what}: took {run['ns']} ns")
-        if not counter_deltas(run)["logged"]:
-            raise BenchError(f"{what}: nothing was logged")
+def check_samples(recipe, samples, labels):
+    """Raise BenchError unless one boot measured these cases."""
+    found = [sample["case"] for sample in samples]
+    if found != labels:
+        raise BenchError(f"{recipe.NAME}: not the cases expected: "
+                         f"{sorted(set(found) ^ set(labels)) or found}")
+    for sample in samples:
+        check_values(recipe, {"label": sample["case"]}, sample["values"])
 
 
 def mad(values):
@@ -151,58 +98,52 @@ def compare(rounds):
 
 
 def _ratio(a, b):
-    return a / b if b else float("nan")
+    if not b:
+        return 1.0 if not a else math.inf
+    return a / b
 
 
-def _stress_values(run):
-    delta = counter_deltas(run)
-    return {"loops/s": run["ops"] * 1e9 / run["ns"],
-            "logged blocks/loop": delta["logged"] / run["ops"],
-            "context switches/loop": delta["ctxt"] / run["ops"]}
+def verdict(row):
+    """better, worse, or nothing when the rounds do not agree, or are few."""
+    ratios = row["round_ratios"]
+    if len(ratios) < MIN_ROUNDS:
+        return ""
+    if min(ratios) > 1:
+        return "better" if row["better"] == "more" else "worse"
+    if max(ratios) < 1:
+        return "worse" if row["better"] == "more" else "better"
+    return ""
 
 
-def collect(boots, select):
-    """{key: {side: [values by round]}} of the boots; select(samples) yields (key, value)."""
+def log_ratio(row):
+    """How far the ratio is from 1, in either direction; infinite when a side is 0."""
+    return abs(math.log(row["ratio"])) if 0 < row["ratio"] < math.inf else math.inf
+
+
+def summarise(recipe, boots, device=None):
+    """The rows of a recipe, from the raw samples of its boots."""
+    params = {case["label"]: {name: value for name, value in case.items()
+                              if name not in ("label", "core")}
+              for case in cases(recipe, False, device)}
     keys = {}
     for boot in boots:
-        for key, value in select(boot["samples"]):
-            sides = keys.setdefault(key, {side: {} for side in SIDES})
-            sides[boot["side"]].setdefault(boot["round"], []).append(value)
-    return {key: {side: [values for _, values in sorted(sides[side].items())]
-                  for side in SIDES} for key, sides in keys.items()}
-
-
-def summarise(boots):
-    """Everything the tables show, from the raw samples of all boots."""
-    def micro(samples, value):
-        for sample in samples["jbench"]:
-            yield (sample["fs"], sample["op"], sample["threads"]), value(sample)
-
-    def stress(samples):
-        for run in samples["stress"]:
-            for name, value in _stress_values(run).items():
-                yield (run["fs"], run["fsync"], name), value
-
-    rates = collect(boots, lambda samples: micro(samples, rate))
-    costs = collect(boots, lambda samples: micro(samples, cost))
-    jbench = [{"fs": fs, "op": op, "threads": threads,
-               "ops_per_s": compare(rates[fs, op, threads]),
-               "ns_per_op": compare(costs[fs, op, threads])} for fs, op, threads in rates]
-    return {"jbench": jbench, "scaling": scaling(jbench),
-            "stress": [{"fs": fs, "fsync": fsync, "value": name, **compare(values)}
-                       for (fs, fsync, name), values in collect(boots, stress).items()]}
-
-
-def scaling(jbench):
-    """Rate of the most threads over the rate of one, and as a share of what null reaches."""
-    by_op = {}
-    for row in jbench:
-        by_op.setdefault((row["fs"], row["op"]), {})[row["threads"]] = row["ops_per_s"]
-    gain = {op: {side: _ratio(rows[max(rows)][side]["median"], rows[1][side]["median"])
-                 for side in SIDES} for op, rows in by_op.items() if 1 in rows}
-    return [{"fs": fs, "op": op, "threads": max(by_op[fs, op]), **gain[fs, op],
-             "of_null": {side: _ratio(gain[fs, op][side], gain[NULL][side]) for side in SIDES}}
-            for fs, op in gain]
+        for sample in boot["samples"]:
+            for name, value in sample["values"].items():
+                sides = keys.setdefault((sample["case"], name), {side: {} for side in SIDES})
+                sides[boot["side"]].setdefault(boot["round"], []).extend(
+                    value if isinstance(value, list) else [value])
+    rows = []
+    for (case, name), sides in keys.items():
+        # Pairs: a host may have measured one side only in some rounds.
+        both = sorted(sides["base"].keys() & sides["stack"].keys())
+        rounds = {side: [sides[side][number] for number in both] for side in SIDES}
+        # Like the acquisitions of a lock that only one of the kernels has.
+        if not rounds["base"] or not rounds["stack"]:
+            continue
+        rows.append({"recipe": recipe.NAME, "case": case, "metric": name,
+                     "better": recipe.METRICS[name], "params": params.get(case, {}),
+                     **compare(rounds)})
+    return rows
 
 
 def number(value):
@@ -213,86 +154,82 @@ def number(value):
     return f"{value:.3f}"
 
 
-def _name(row):
-    if row["op"] == "null":
-        return "null (control)"
-    return f"{row['fs']} {row['op']}"
-
-
 def ratio_text(value):
     return f"{value:.2f}" if value < 99 else ">99"
 
 
-def _rounds(row):
+def rounds_text(row):
     ratios = row["round_ratios"]
     return f"{ratio_text(min(ratios))}..{ratio_text(max(ratios))}"
 
 
-def jbench_table(rows):
-    lines = [f"{'':26}{'base':^24} {'stack':^24} {'stack / base':>19}",
-             f"{'operation':20}{'CPUs':>5} " + f"{'kops/s':>9}{'ns/op':>9}{'+-%':>6} " * 2
-             + f"{'ratio':>6}{'rounds':>14}"]
+def table(rows):
+    """The rows of one recipe; a case that has several values has a line of its own."""
+    lines = [f"{rows[0]['recipe']:38}{'base':>10}{'+-%':>6}{'stack':>11}{'+-%':>6}{'ratio':>7}"
+             f"{'rounds':>14}"]
+    single = len({row["metric"] for row in rows}) == 1
+    case = None
     for row in rows:
-        line = f"{_name(row):20}{row['threads']:>5} "
-        for side in SIDES:
-            ops, ns = row["ops_per_s"][side], row["ns_per_op"][side]
-            line += (f"{number(ops['median'] / 1000):>9}{number(ns['median']):>9}"
-                     f"{ops['spread']:>6.1f} ")
-        ratio = ratio_text(row["ops_per_s"]["ratio"])
-        lines.append(line + f"{ratio:>6}{_rounds(row['ops_per_s']):>14}")
-    return lines
-
-
-def scaling_table(rows):
-    lines = [f"{'':26}{'base':^20} {'stack':^20}",
-             f"{'scaling':20}{'CPUs':>5} " + f"{'rate/1 CPU':>11}{'of null':>9} " * 2]
-    for row in rows:
-        lines.append(f"{_name(row):20}{row['threads']:>5} " + " ".join(
-            f"{row[side]:>11.2f}{100 * row['of_null'][side]:>8.0f}%" for side in SIDES))
-    return lines
-
-
-def stress_table(rows):
-    lines = [f"{'stress-unlink':39}{'base':>10}{'+-%':>6} {'stack':>10}{'+-%':>6}"
-             f"{'ratio':>8}{'rounds':>14}"]
-    for row in rows:
-        name = f"{row['fs']}{' fsync' if row['fsync'] else ''}: {row['value']}"
-        line = f"{name:39}"
-        for side in SIDES:
-            line += f"{number(row[side]['median']):>10}{row[side]['spread']:>6.1f} "
-        lines.append(line.rstrip() + f"{ratio_text(row['ratio']):>8}{_rounds(row):>14}")
+        if single:
+            name = f"{row['case']}: {row['metric']}"
+        else:
+            if row["case"] != case:
+                case = row["case"]
+                lines.append(case)
+            name = f"    {row['metric']}"
+        lines.append(f"{name:38}" + " ".join(
+            f"{number(row[side]['median']):>10}{row[side]['spread']:>6.1f}" for side in SIDES)
+            + f"{ratio_text(row['ratio']):>7}{rounds_text(row):>14} {verdict(row)}".rstrip())
     return lines
 
 
 NOTES = """\
-kops/s: all threads together; ns/op: time of one thread per operation.
-Medians of all samples. +-%: median absolute deviation, in percent of the median.
-rounds: smallest and largest ratio of the single rounds. A ratio whose rounds lie on both
-sides of 1.00 is no difference. null: private memory only, what the machine itself gives.
-Logged blocks are of 4 KiB. Context switches are those of the whole guest."""
+Medians of all samples. +-%: median absolute deviation, in percent of the median. ratio: stack by
+base. rounds: smallest and largest ratio of the single rounds; better, worse: all rounds agree."""
+
+
+def warnings(run):
+    """What a reader must know before the numbers."""
+    kernels, boots = run["kernels"], run["boots"]
+    if kernels["base"]["image_sha256"] == kernels["stack"]["image_sha256"]:
+        yield "base and stack are the same kernel: every difference below is noise."
+    else:
+        yield run["base_note"]
+    if run["options"]["quick"]:
+        yield "warning: a quick run, which shows that it works, not how fast."
+    disturbed = {}
+    for boot in boots:
+        if boot["busy_cpus"] > MAX_BUSY:
+            name = boot["recipe"]
+            disturbed[name] = max(disturbed.get(name, 0), boot["busy_cpus"])
+    for name, busy in disturbed.items():
+        yield (f"warning: {name}: other programs used up to {busy:.1f} CPUs: "
+               "its times are noise.")
+    retries = sum(sample.get("retries", 0) for boot in boots for case in boot["samples"]
+                  for sample in case["raw"].get("jbench", ()))
+    if retries:
+        yield f"warning: {retries} measurement(s) of jbench took too long and were repeated."
 
 
 def report(run):
-    """The lines to print for a whole run, at most 100 columns wide."""
+    """The lines to print for a whole run, at most WIDTH columns wide."""
     machine, kernels, boots = run["machine"], run["kernels"], run["boots"]
     lines = [f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_mib']} MiB; "
-             f"guests on {kernels['base']['platform']}"]
+             + ("the machine itself" if kernels["base"]["platform"] == "host" else
+                f"guests on {kernels['base']['platform']}")]
     for side in SIDES:
         kernel = kernels[side]
         lines.append(f"{side + ':':7}{kernel['name']}, commit {kernel['commit'][:12]}, "
                      f"config {kernel['config_sha256'][:12]}")
-    if kernels["base"]["image_sha256"] == kernels["stack"]["image_sha256"]:
-        lines.append("base and stack are the same kernel: every difference below is noise.")
-    else:
-        lines.append(run["base_note"])
-    rounds = len({boot["round"] for boot in boots})
-    lines.append(f"{rounds} rounds, {len(boots)} boots, {run['seconds']:.0f} s")
-    result = run["summary"]
-    lines += ["", *jbench_table(result["jbench"]), "", *scaling_table(result["scaling"]),
-              "", *stress_table(result["stress"]), "", *NOTES.splitlines(),
-              f"By chance alone all {rounds} round(s) of a row lie on one side in one row of "
-              f"{2 ** (rounds - 1)}."]
-    busy = max(boot["busy_cpus"] for boot in boots)
-    if busy > 0.25:
-        lines.append(f"warning: other programs used up to {busy:.1f} CPUs: the numbers are noise.")
+    lines += warnings(run)
+    rounds = max(boot["round"] for boot in boots) + 1
+    booted = len({boot.get("boot_id", number) for number, boot in enumerate(boots)})
+    lines.append(f"{rounds} rounds, {booted} boots, {run['seconds']:.0f} s")
+    for name in dict.fromkeys(row["recipe"] for row in run["rows"]):
+        lines += ["", *table([row for row in run["rows"] if row["recipe"] == name])]
+        extra = getattr(load_recipe(name), "extra", None)
+        if extra:
+            lines += extra(run["rows"])
+    lines += ["", *NOTES.splitlines(),
+              f"By chance alone all {rounds} round(s) agree in one row of {2 ** (rounds - 1)}."]
     return [line.rstrip() for line in lines]

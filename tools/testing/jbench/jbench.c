@@ -5,26 +5,38 @@
  * One pinned kernel thread per CPU runs an operation in a loop. A line written
  * to <debugfs>/jbench/run starts a run and returns when it is over:
  *
- *	op=NAME threads=N [ms=N] [warmup=N] [files=N] [dirs=PATH,PATH...]
+ *	op=NAME threads=N [ms=N] [warmup=N] [trace=N] [files=N] [dirs=PATH,PATH...]
  *
  * with one directory per thread, on the filesystem to be measured. The file
  * reads back as one line of JSON: the result of the last run, or its error.
  *
  *	null		16 dependent locked additions to private memory: what the
  *			machine itself gives when threads are added
+ *	planted		accesses to known lines of memory: what the contention
+ *			microscope has to find
+ *	planted_all	the same, while all tasks of all CPUs are traced, as for fsync
+ *	disturbed	planted, with accesses of another task and of an interrupt
+ *			in the middle, which the microscope must not count
  *	handle		jbd2_journal_start() and jbd2_journal_stop() (ext4)
+ *	block		the same, with write access to a private block which is
+ *			dirtied (ext4)
  *	chmod		a change of mode of a private file, whose inode shares no
  *			inode-table block with that of another thread (ext4, XFS)
  *	create_unlink	creation and removal of a name in the thread's directory
+ *	create, unlink	one of the two; of up to 'files' names (trace=)
+ *	append		a write of 4 KiB to the end of a private file
+ *	fsync		the same, and fsync
  *	stats		no run: the exact totals of the ext4 journal that
  *			/proc/fs/jbd2 shows as averages
  */
 #include <linux/atomic.h>
+#include <linux/buffer_head.h>
 #include <linux/completion.h>
 #include <linux/cpumask.h>
 #include <linux/debugfs.h>
 #include <linux/delay.h>
 #include <linux/fs.h>
+#include <linux/irq_work.h>
 #include <linux/jbd2.h>
 #include <linux/kthread.h>
 #include <linux/math64.h>
@@ -32,25 +44,51 @@
 #include <linux/mount.h>
 #include <linux/mutex.h>
 #include <linux/namei.h>
+#include <linux/percpu.h>
 #include <linux/sched.h>
 #include <linux/seq_buf.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/timekeeping.h>
+#include <linux/tracepoint.h>
+#include <linux/workqueue.h>
 
 #include "ext4.h"
+#include "mm/slab.h"
 
 #define JBENCH_MAX_THREADS	32
 #define JBENCH_MAX_MS		60000
 #define JBENCH_MAX_FILES	1024
-#define JBENCH_MAX_LINE		4096
+#define JBENCH_MAX_LINE		65536
+#define JBENCH_MAX_TRACE	100000
+
+/* Operations that a thread does before those that are traced. */
+#define JBENCH_TRACE_WARMUP	16
 
 /* What ext4 asks for when it changes one inode, and a little more. */
 #define JBENCH_CREDITS		8
 
 /* XFS_INODES_PER_CHUNK: inodes this far apart are in different clusters. */
 #define JBENCH_XFS_CHUNK	64
+
+/*
+ * Marks for the contention microscope: no-ops with an operand that compilers do
+ * not use. tools/testing/microscope/plugin.c has the same numbers.
+ */
+#define JBENCH_MARK_OPEN	0x4a420001
+#define JBENCH_MARK_CLOSE	0x4a420002
+#define JBENCH_MARK_OP_BEGIN	0x4a420003
+#define JBENCH_MARK_OP_END	0x4a420004
+#define JBENCH_MARK_OUT		0x4a420005
+#define JBENCH_MARK_IN		0x4a420006
+#define JBENCH_MARK_OPEN_ALL	0x4a420007
+
+static __always_inline void jbench_mark(const u32 mark)
+{
+	/* nopl mark(%rax) */
+	asm volatile(".byte 0x0f, 0x1f, 0x80; .long %c0" : : "i" (mark) : "memory");
+}
 
 /**
  * enum jbench_phase - what the threads of a run do
@@ -72,9 +110,13 @@ struct jbench_run;
  * @task: the kernel thread, or NULL
  * @cpu: the CPU it is bound to
  * @path: its directory; write access to the mount is held
- * @file: its private file (chmod)
- * @journal: the journal of its directory's filesystem (handle)
+ * @file: its private file (chmod, append, fsync, block)
+ * @open: the same, open for writing (append, fsync)
+ * @bh: its private block (block)
+ * @journal: the journal of its directory's filesystem (handle, block)
  * @private: memory that no other thread touches (null)
+ * @work: has another task run (disturbed)
+ * @irq_work: has an interrupt (disturbed)
  * @ops: operations completed while measuring
  * @ns: time they took
  *
@@ -86,8 +128,12 @@ struct jbench_thread {
 	unsigned int cpu;
 	struct path path;
 	struct dentry *file;
+	struct file *open;
+	struct buffer_head *bh;
 	journal_t *journal;
 	atomic64_t private;
+	struct work_struct work;
+	struct irq_work irq_work;
 	u64 ops;
 	u64 ns;
 } __aligned(2 * SMP_CACHE_BYTES);
@@ -96,12 +142,16 @@ struct jbench_thread {
  * struct jbench_op - an operation that can be timed
  * @name: name in the control line
  * @dirs: whether every thread needs a directory
+ * @trace_only: whether it can only be done a limited number of times
+ * @trace_all: whether what other tasks do is part of it
  * @setup: prepares a thread in the context of the writer (optional)
  * @run: one operation, the @n-th of its thread in this phase
  */
 struct jbench_op {
 	const char *name;
 	bool dirs;
+	bool trace_only;
+	bool trace_all;
 	int (*setup)(struct jbench_thread *t);
 	int (*run)(struct jbench_thread *t, u64 n);
 };
@@ -112,6 +162,8 @@ struct jbench_op {
  * @nr: number of threads
  * @ms: length of the measurement
  * @warmup: length of the warm-up, in ms
+ * @trace: number of operations to mark for the microscope, or 0 to measure time
+ * @id: number of the run, part of the names of its files
  * @files: how many files chmod may create to find one whose inode is apart
  * @dirs: the directories as given
  * @ready: completed by every thread that is about to start
@@ -123,9 +175,12 @@ struct jbench_run {
 	unsigned int nr;
 	unsigned int ms;
 	unsigned int warmup;
+	unsigned int trace;
+	unsigned int id;
 	unsigned int files;
 	char *dirs;
-	struct completion ready;
+	/* Both are waited for: on lines of their own. */
+	struct completion ready ____cacheline_aligned_in_smp;
 	enum jbench_phase phase ____cacheline_aligned_in_smp;
 	struct jbench_thread threads[];
 };
@@ -221,6 +276,57 @@ static int jbench_handle_run(struct jbench_thread *t, u64 n)
 	return jbd2_journal_stop(handle);
 }
 
+static struct {
+	atomic64_t hot ____cacheline_aligned;
+	u64 neighbours[8] ____cacheline_aligned;
+	u64 constant ____cacheline_aligned;
+	atomic64_t task ____cacheline_aligned;
+	atomic64_t irq ____cacheline_aligned;
+	u64 end[0] ____cacheline_aligned;
+} jbench_planted;
+
+/* Three locked additions, two stores, one of them next to others', and a load. */
+static int jbench_planted_run(struct jbench_thread *t, u64 n)
+{
+	atomic64_inc(&jbench_planted.hot);
+	atomic64_inc(&jbench_planted.hot);
+	atomic64_inc(&jbench_planted.hot);
+	WRITE_ONCE(jbench_planted.neighbours[t->cpu % 8], n);
+	atomic64_set(&t->private, READ_ONCE(jbench_planted.constant));
+	return 0;
+}
+
+static void jbench_disturb_task(struct work_struct *work)
+{
+	atomic64_inc(&jbench_planted.task);
+}
+
+static void jbench_disturb_irq(struct irq_work *work)
+{
+	atomic64_inc(&jbench_planted.irq);
+}
+
+static int jbench_disturbed_setup(struct jbench_thread *t)
+{
+	INIT_WORK(&t->work, jbench_disturb_task);
+	t->irq_work = IRQ_WORK_INIT_HARD(jbench_disturb_irq);
+	return 0;
+}
+
+/* What planted does, and in the middle on the same CPU another task and an interrupt. */
+static int jbench_disturbed_run(struct jbench_thread *t, u64 n)
+{
+	atomic64_add(2, &jbench_planted.hot);
+	schedule_work_on(t->cpu, &t->work);
+	flush_work(&t->work);
+	irq_work_queue(&t->irq_work);
+	irq_work_sync(&t->irq_work);
+	atomic64_inc(&jbench_planted.hot);
+	atomic64_inc(&jbench_planted.hot);
+	WRITE_ONCE(jbench_planted.neighbours[t->cpu % 8], n);
+	return 0;
+}
+
 /* Whether @a and @b cannot be in the same block or cluster of inodes. */
 static bool jbench_apart(const struct inode *a, const struct inode *b)
 {
@@ -285,6 +391,123 @@ static int jbench_chmod_run(struct jbench_thread *t, u64 n)
 	return err;
 }
 
+/* The block of the inode table that holds the inode of @t's private file. */
+static int jbench_block_setup(struct jbench_thread *t)
+{
+	struct super_block *sb = t->path.mnt->mnt_sb;
+	struct ext4_sb_info *sbi;
+	struct ext4_group_desc *desc;
+	struct buffer_head *gdb;
+	unsigned long group, index;
+	ext4_fsblk_t table;
+	int err;
+
+	err = jbench_handle_setup(t);
+	if (!err)
+		err = jbench_chmod_setup(t);
+	if (err)
+		return err;
+	sbi = EXT4_SB(sb);
+	group = div64_ul(d_inode(t->file)->i_ino - 1, sbi->s_inodes_per_group);
+	index = (d_inode(t->file)->i_ino - 1) % sbi->s_inodes_per_group;
+	gdb = sbi_array_rcu_deref(sbi, s_group_desc, group / sbi->s_desc_per_block);
+	desc = (void *)(gdb->b_data +
+			group % sbi->s_desc_per_block * sbi->s_desc_size);
+	table = le32_to_cpu(desc->bg_inode_table_lo);
+	if (sbi->s_desc_size >= EXT4_MIN_DESC_SIZE_64BIT)
+		table |= (ext4_fsblk_t)le32_to_cpu(desc->bg_inode_table_hi) << 32;
+	t->bh = sb_bread(sb, table + index / sbi->s_inodes_per_block);
+	return t->bh ? 0 : jbench_error(-EIO, "cannot read an inode-table block");
+}
+
+static int jbench_block_run(struct jbench_thread *t, u64 n)
+{
+	handle_t *handle = jbd2_journal_start(t->journal, JBENCH_CREDITS);
+	int err, ret;
+
+	if (IS_ERR(handle))
+		return PTR_ERR(handle);
+	err = jbd2_journal_get_write_access(handle, t->bh);
+	if (!err)
+		err = jbd2_journal_dirty_metadata(handle, t->bh);
+	ret = jbd2_journal_stop(handle);
+	return err ?: ret;
+}
+
+/* Creates or opens the @n-th file of a run. */
+static struct dentry *jbench_create_nth(struct jbench_thread *t, u64 n)
+{
+	char name[48];
+
+	snprintf(name, sizeof(name), "jbench.%u.%llu", t->run->id, n);
+	return jbench_create(t, name);
+}
+
+static int jbench_create_run(struct jbench_thread *t, u64 n)
+{
+	struct dentry *dentry = jbench_create_nth(t, n);
+
+	if (IS_ERR(dentry))
+		return PTR_ERR(dentry);
+	dput(dentry);
+	return 0;
+}
+
+static int jbench_unlink_setup(struct jbench_thread *t)
+{
+	u64 n;
+	int err;
+
+	for (n = 0; n < JBENCH_TRACE_WARMUP + t->run->trace; n++) {
+		err = jbench_create_run(t, n);
+		if (err)
+			return jbench_error(err, "cannot create file %llu in %pd4",
+					    n, t->path.dentry);
+	}
+	return 0;
+}
+
+static int jbench_unlink_run(struct jbench_thread *t, u64 n)
+{
+	char name[48];
+
+	snprintf(name, sizeof(name), "jbench.%u.%llu", t->run->id, n);
+	return jbench_unlink(t, name);
+}
+
+static int jbench_append_setup(struct jbench_thread *t)
+{
+	struct path path = { .mnt = t->path.mnt };
+	int err = jbench_chmod_setup(t);
+
+	if (err)
+		return err;
+	path.dentry = t->file;
+	t->open = dentry_open(&path, O_WRONLY | O_APPEND | O_LARGEFILE, current_cred());
+	if (IS_ERR(t->open)) {
+		err = PTR_ERR(t->open);
+		t->open = NULL;
+		return jbench_error(err, "cannot open a file in %pd4", t->path.dentry);
+	}
+	return 0;
+}
+
+static int jbench_append_run(struct jbench_thread *t, u64 n)
+{
+	static const char data[4096];
+	loff_t pos = 0;
+	ssize_t len = kernel_write(t->open, data, sizeof(data), &pos);
+
+	if (len < 0)
+		return len;
+	return len == sizeof(data) ? 0 : -EIO;
+}
+
+static int jbench_fsync_run(struct jbench_thread *t, u64 n)
+{
+	return jbench_append_run(t, n) ?: vfs_fsync(t->open, 0);
+}
+
 static int jbench_create_unlink_run(struct jbench_thread *t, u64 n)
 {
 	struct dentry *dentry = jbench_create(t, "jbench");
@@ -300,6 +523,19 @@ static const struct jbench_op jbench_ops[] = {
 		.name	= "null",
 		.run	= jbench_null_run,
 	}, {
+		.name	= "planted",
+		.run	= jbench_planted_run,
+	}, {
+		.name	= "planted_all",
+		.trace_only = true,
+		.trace_all = true,
+		.run	= jbench_planted_run,
+	}, {
+		.name	= "disturbed",
+		.trace_only = true,
+		.setup	= jbench_disturbed_setup,
+		.run	= jbench_disturbed_run,
+	}, {
 		.name	= "handle",
 		.dirs	= true,
 		.setup	= jbench_handle_setup,
@@ -314,11 +550,142 @@ static const struct jbench_op jbench_ops[] = {
 		.dirs	= true,
 		.run	= jbench_create_unlink_run,
 	}, {
+		.name	= "block",
+		.dirs	= true,
+		.setup	= jbench_block_setup,
+		.run	= jbench_block_run,
+	}, {
+		.name	= "create",
+		.dirs	= true,
+		.trace_only = true,
+		.run	= jbench_create_run,
+	}, {
+		.name	= "unlink",
+		.dirs	= true,
+		.trace_only = true,
+		.setup	= jbench_unlink_setup,
+		.run	= jbench_unlink_run,
+	}, {
+		.name	= "append",
+		.dirs	= true,
+		.trace_only = true,
+		.setup	= jbench_append_setup,
+		.run	= jbench_append_run,
+	}, {
+		.name	= "fsync",
+		.dirs	= true,
+		.trace_only = true,
+		.trace_all = true,
+		.setup	= jbench_append_setup,
+		.run	= jbench_fsync_run,
+	}, {
 		.name	= "stats",
 		.dirs	= true,
 		.setup	= jbench_handle_setup,
 	},
 };
+
+/* The traced thread of a CPU. */
+static DEFINE_PER_CPU(struct task_struct *, jbench_traced);
+
+/* Whether all threads are traced. */
+static bool jbench_trace_all;
+
+#ifdef CONFIG_TRACEPOINTS
+static struct tracepoint *jbench_switches;
+
+/* Marks the switches away from a traced thread and back to it; see the plugin. */
+static void jbench_sched_switch(void *data, bool preempt, struct task_struct *prev,
+				struct task_struct *next, unsigned int prev_state)
+{
+	if (READ_ONCE(jbench_trace_all) ? !is_idle_task(next) :
+	    next == __this_cpu_read(jbench_traced))
+		jbench_mark(JBENCH_MARK_IN);
+	else
+		jbench_mark(JBENCH_MARK_OUT);
+}
+
+static void jbench_find_sched_switch(struct tracepoint *tp, void *found)
+{
+	if (!strcmp(tp->name, "sched_switch"))
+		*(struct tracepoint **)found = tp;
+}
+
+/* From the first traced run to jbench_unfollow(), as code is patched for it. */
+static int jbench_follow(void)
+{
+	struct tracepoint *tp = NULL;
+	int err;
+
+	if (jbench_switches)
+		return 0;
+	for_each_kernel_tracepoint(jbench_find_sched_switch, &tp);
+	if (!tp)
+		return jbench_error(-EOPNOTSUPP, "no tracepoint sched_switch");
+	err = tracepoint_probe_register(tp, jbench_sched_switch, NULL);
+	if (err)
+		return jbench_error(err, "cannot use sched_switch");
+	jbench_switches = tp;
+	return 0;
+}
+
+static void jbench_unfollow(void)
+{
+	if (!jbench_switches)
+		return;
+	tracepoint_probe_unregister(jbench_switches, jbench_sched_switch, NULL);
+	tracepoint_synchronize_unregister();
+}
+#else
+static int jbench_follow(void)
+{
+	return jbench_error(-EOPNOTSUPP, "trace= needs CONFIG_TRACEPOINTS");
+}
+
+static void jbench_unfollow(void)
+{
+}
+#endif
+
+/*
+ * Marked operations, after some that are not. All threads have done those when
+ * the first one is marked.
+ */
+static int jbench_trace(struct jbench_thread *t)
+{
+	struct jbench_run *run = t->run;
+	u64 n;
+	int err;
+
+	for (n = 0; n < JBENCH_TRACE_WARMUP; n++) {
+		err = run->op->run(t, n);
+		if (err)
+			break;
+	}
+	this_cpu_write(jbench_traced, current);
+	complete(&run->ready);
+	while (!err && READ_ONCE(run->phase) == JBENCH_WARMUP)
+		usleep_range(50, 100);
+	for (; !err && READ_ONCE(run->phase) == JBENCH_MEASURE &&
+	     n < JBENCH_TRACE_WARMUP + run->trace; n++) {
+		jbench_mark(JBENCH_MARK_OP_BEGIN);
+		err = run->op->run(t, n);
+		jbench_mark(JBENCH_MARK_OP_END);
+		t->ops++;
+		cond_resched();
+	}
+	this_cpu_write(jbench_traced, NULL);
+	complete(&run->ready);
+	/* Others may still be at it: an exit is not to be counted. */
+	for (;;) {
+		set_current_state(TASK_IDLE);
+		if (kthread_should_stop())
+			break;
+		schedule();
+	}
+	__set_current_state(TASK_RUNNING);
+	return err;
+}
 
 /**
  * jbench_thread_fn - body of a thread
@@ -337,6 +704,8 @@ static int jbench_thread_fn(void *data)
 	u64 start, ops;
 	int err;
 
+	if (run->trace)
+		return jbench_trace(t);
 	complete(&run->ready);
 	for (phase = JBENCH_WARMUP; phase < JBENCH_STOP; phase++) {
 		ops = 0;
@@ -399,6 +768,21 @@ static int jbench_run_threads(struct jbench_run *run)
 	for (i = 0; i < run->nr; i++)
 		wait_for_completion(&run->ready);
 
+	if (run->trace) {
+		WRITE_ONCE(jbench_trace_all, run->op->trace_all);
+		err = jbench_follow();
+		if (err)
+			goto stop;
+		if (run->op->trace_all)
+			jbench_mark(JBENCH_MARK_OPEN_ALL);
+		else
+			jbench_mark(JBENCH_MARK_OPEN);
+		WRITE_ONCE(run->phase, JBENCH_MEASURE);
+		for (i = 0; i < run->nr; i++)
+			wait_for_completion(&run->ready);
+		jbench_mark(JBENCH_MARK_CLOSE);
+		goto stop;
+	}
 	err = jbench_phase_sleep(run, run->warmup, JBENCH_MEASURE);
 	if (!err)
 		err = jbench_phase_sleep(run, run->ms, JBENCH_STOP);
@@ -454,12 +838,56 @@ static void jbench_free(struct jbench_run *run)
 	struct jbench_thread *t;
 
 	for (t = run->threads; t < run->threads + run->nr; t++) {
+		if (t->open)
+			fput(t->open);
+		brelse(t->bh);
 		dput(t->file);
 		if (t->path.mnt)
 			mnt_drop_write(t->path.mnt);
 		path_put(&t->path);
 	}
 	kfree(run);
+}
+
+/* The address itself, not its hash: it is matched with those that were touched. */
+static void jbench_show_object(const char *sep, const char *type,
+			       const void *object, size_t size)
+{
+	if (object)
+		seq_buf_printf(&jbench_result,
+			       "%s{\"type\": \"%s\", \"address\": \"%px\", \"size\": %zu}",
+			       sep, type, object, size);
+}
+
+/* A traced run: what was done, and where the objects are that kmalloc() made. */
+static void jbench_show_trace(struct jbench_run *run)
+{
+	struct super_block *sb;
+	unsigned int i;
+
+	seq_buf_clear(&jbench_result);
+	seq_buf_printf(&jbench_result, "{\"op\": \"%s\", \"threads\": %u, \"ops\": [",
+		       run->op->name, run->nr);
+	for (i = 0; i < run->nr; i++)
+		seq_buf_printf(&jbench_result, "%s%llu", i ? ", " : "",
+			       run->threads[i].ops);
+	seq_buf_puts(&jbench_result, "], \"objects\": [");
+	jbench_show_object("", "jbench_planted", &jbench_planted,
+			   sizeof(jbench_planted));
+	jbench_show_object(", ", "jbench_run", run, struct_size(run, threads, run->nr));
+	if (run->op->dirs) {
+		sb = run->threads[0].path.mnt->mnt_sb;
+		jbench_show_object(", ", "super_block", sb, sizeof(*sb));
+		if (jbench_fs_is(sb, "ext4")) {
+			jbench_show_object(", ", "ext4_sb_info", EXT4_SB(sb),
+					   sizeof(struct ext4_sb_info));
+			jbench_show_object(", ", "journal_s", EXT4_SB(sb)->s_journal,
+					   sizeof(journal_t));
+		} else {
+			jbench_show_object(", ", "xfs_mount", sb->s_fs_info, 0);
+		}
+	}
+	seq_buf_puts(&jbench_result, "]}\n");
 }
 
 static void jbench_show_run(struct jbench_run *run)
@@ -522,7 +950,8 @@ static int jbench_number(const char *key, const char *value, unsigned int min,
  */
 static struct jbench_run *jbench_parse(char *line)
 {
-	unsigned int nr = 1, ms = 300, warmup = 100, files = 256;
+	unsigned int nr = 1, ms = 300, warmup = 100, trace = 0, files = 256;
+	static unsigned int id;
 	const struct jbench_op *op = NULL;
 	struct jbench_run *run;
 	char *word, *dirs = NULL;
@@ -548,6 +977,8 @@ static struct jbench_run *jbench_parse(char *line)
 			err = jbench_number(key, value, 1, JBENCH_MAX_MS, &ms);
 		} else if (!strcmp(key, "warmup")) {
 			err = jbench_number(key, value, 1, JBENCH_MAX_MS, &warmup);
+		} else if (!strcmp(key, "trace")) {
+			err = jbench_number(key, value, 1, JBENCH_MAX_TRACE, &trace);
 		} else if (!strcmp(key, "files")) {
 			err = jbench_number(key, value, 1, JBENCH_MAX_FILES, &files);
 		} else if (!strcmp(key, "dirs")) {
@@ -563,6 +994,9 @@ static struct jbench_run *jbench_parse(char *line)
 	if (!op->dirs && dirs)
 		return ERR_PTR(jbench_error(-EINVAL, "%s takes no directory", op->name));
 
+	if (op->trace_only && !trace)
+		return ERR_PTR(jbench_error(-EINVAL, "%s needs trace=", op->name));
+
 	run = kzalloc(struct_size(run, threads, nr), GFP_KERNEL);
 	if (!run)
 		return ERR_PTR(jbench_error(-ENOMEM, "no memory"));
@@ -570,6 +1004,8 @@ static struct jbench_run *jbench_parse(char *line)
 	run->nr = nr;
 	run->ms = ms;
 	run->warmup = warmup;
+	run->trace = trace;
+	run->id = id++;
 	run->files = files;
 	run->dirs = dirs;
 	init_completion(&run->ready);
@@ -600,7 +1036,9 @@ static int jbench_run_line(char *line)
 		jbench_show_stats(run->threads[0].journal);
 	} else if (!err) {
 		err = jbench_run_threads(run);
-		if (!err)
+		if (!err && run->trace)
+			jbench_show_trace(run);
+		else if (!err)
 			jbench_show_run(run);
 	}
 	jbench_free(run);
@@ -626,6 +1064,65 @@ static ssize_t jbench_write(struct file *file, const char __user *buf,
 	kfree(line);
 	return err ?: len;
 }
+
+/*
+ * Says in the kernel log what is at some physical addresses, given in hex, one a
+ * line: a page of a file or device, or what mem_dump_obj() knows.
+ */
+static void jbench_identify_one(u64 phys)
+{
+	struct address_space *mapping;
+	struct folio *folio;
+	struct slab *slab;
+
+	if (!pfn_valid(PHYS_PFN(phys)))
+		return;
+	folio = page_folio(pfn_to_page(PHYS_PFN(phys)));
+	slab = page_slab(pfn_to_page(PHYS_PFN(phys)));
+	mapping = folio_test_slab(folio) ? NULL : folio_mapping(folio);
+	pr_info("jbench: object at %llx:", phys);
+	if (mapping && mapping->host)
+		pr_cont(" page %lu of inode %llu on %s\n", folio->index,
+			(u64)mapping->host->i_ino, mapping->host->i_sb->s_id);
+	else if (slab && phys_to_virt(phys) - slab_address(slab) >=
+			 slab->objects * slab->slab_cache->size)
+		/* Memory that had another use then; mem_dump_obj() would warn. */
+		pr_cont(" behind the last object of slab %s\n", slab->slab_cache->name);
+	else
+		mem_dump_obj(phys_to_virt(phys));
+}
+
+static ssize_t jbench_identify(struct file *file, const char __user *buf,
+			       size_t len, loff_t *pos)
+{
+	char *words, *rest, *word;
+	u64 phys;
+	int err = 0;
+
+	if (len > JBENCH_MAX_LINE)
+		return -E2BIG;
+	words = memdup_user_nul(buf, len);
+	if (IS_ERR(words))
+		return PTR_ERR(words);
+	rest = words;
+	while (!err && (word = strsep(&rest, "\n"))) {
+		if (!*word)
+			continue;
+		err = kstrtou64(word, 16, &phys);
+		if (!err)
+			jbench_identify_one(phys);
+		cond_resched();
+	}
+	kfree(words);
+	return err ?: len;
+}
+
+static const struct file_operations jbench_identify_fops = {
+	.owner		= THIS_MODULE,
+	.open		= simple_open,
+	.write		= jbench_identify,
+	.llseek		= noop_llseek,
+};
 
 static int jbench_show(struct seq_file *m, void *v)
 {
@@ -656,12 +1153,14 @@ static int __init jbench_init(void)
 {
 	jbench_debugfs = debugfs_create_dir(KBUILD_MODNAME, NULL);
 	debugfs_create_file("run", 0600, jbench_debugfs, NULL, &jbench_fops);
+	debugfs_create_file("identify", 0200, jbench_debugfs, NULL, &jbench_identify_fops);
 	return PTR_ERR_OR_ZERO(jbench_debugfs);
 }
 
 static void __exit jbench_exit(void)
 {
 	debugfs_remove(jbench_debugfs);
+	jbench_unfollow();
 }
 
 module_init(jbench_init);

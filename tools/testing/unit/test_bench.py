@@ -4,7 +4,6 @@
 
 import argparse
 import contextlib
-import copy
 import importlib.machinery
 import importlib.util
 import io
@@ -13,11 +12,15 @@ import os
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 BENCH = os.path.realpath(os.path.join(HERE, "../bench"))
-sys.path.insert(0, BENCH)
+sys.path[:0] = [BENCH, os.path.join(HERE, "../lib")]
 import benchlib  # noqa: E402
+import counters  # noqa: E402
+import dbench  # noqa: E402
+import driver  # noqa: E402
 
 JBD2_INFO = """\
 45 transactions (44 requested), each up to 5461 blocks
@@ -35,145 +38,236 @@ average:
 """
 JBD2_TOTALS = {"transactions": 45, "requested": 44, "handles": 1454289, "blocks": 499,
                "logged": 589}
-JBD2_START = {"ctxt": 100, "jbd2_info": "0 transactions (0 requested), each up to 5461 blocks\n",
-              "jbd2_totals": dict.fromkeys(JBD2_TOTALS, 0)}
-JBD2_END = {"ctxt": 500, "jbd2_info": JBD2_INFO, "jbd2_totals": JBD2_TOTALS}
+JBD2_NOTHING = "0 transactions (0 requested), each up to 5461 blocks\n"
 XFS_STAT = """\
 extent_alloc 245 1320 244 1312
 trans 0 346119 0
 log 160 4568 0 167 173
+push_ail 54 1 0 0 0 0 0 0 0 0
+icluster 5 6 7
+fibt2 10 2 30 4 5 6 7 8 9 1 2 3 4 5 6
 xpc 2621440 9175040 0
 defer_relog 0
 gc xpc 0
 """
 
 
-def stress(fs, fsync, before, after, ops=800, ns=10**9):
-    return {"fs": fs, "fsync": fsync, "procs": 8, "loops": 100, "files": 1, "ops": ops,
-            "ns": ns, "before": before, "after": after}
+def load_script(name):
+    """A program of the bench as a module."""
+    loader = importlib.machinery.SourceFileLoader(f"bench_{name}", os.path.join(BENCH, name))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    dont_write, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    loader.exec_module(module)
+    sys.dont_write_bytecode = dont_write
+    return module
 
 
-def xfs_counters(ctxt, blocks):
-    return {"ctxt": ctxt, "xfs_stat": XFS_STAT.replace("4568", str(blocks))}
+class Recipe:
+    """A recipe of two cases, as a module would be."""
+
+    NAME = "test"
+    METRICS = {"ops/s": "more", "ms": "less"}
+
+    @staticmethod
+    def cases(quick):
+        del quick
+        yield {"label": "first", "fs": "ext4"}
+        yield {"label": "second", "fs": "xfs", "core": False}
 
 
-def guest(scale=1.0):
-    """The samples of a boot whose jbench rates are scaled."""
-    jbench = []
-    for fs, op in benchlib.OPS:
-        for threads in (1, 2):
-            jbench.append({"fs": fs, "op": op, "threads": threads, "cpus": list(range(threads)),
-                           "ops": [int(1000 * scale)] * threads, "ns": [10**8] * threads})
-    return {"cpus": 2, "jbench": jbench, "fsck": {"ext4": "", "xfs": ""},
-            "stress": [stress("ext4", False, JBD2_START, JBD2_END),
-                       stress("ext4", True, JBD2_START, JBD2_END),
-                       stress("xfs", False, xfs_counters(0, 0), xfs_counters(800, 12800)),
-                       stress("xfs", True, xfs_counters(0, 0), xfs_counters(800, 6400))]}
+def samples(scale=1.0):
+    return [{"case": label, "values": {"ops/s": [100 * scale, 110 * scale], "ms": 5 / scale},
+             "raw": {}} for label in ("first", "second")]
 
 
 def whole_run(scales):
-    boots = [{"round": number, "side": side, "busy_cpus": 0.0, "samples": guest(scale)}
+    boots = [{"recipe": "jbench", "round": number, "side": side, "busy_cpus": 0.0,
+              "samples": samples(scale)}
              for number, pair in enumerate(scales)
              for side, scale in zip(benchlib.SIDES, pair)]
     kernel = {"name": "k", "commit": "0" * 40, "platform": "uml", "config_sha256": "0" * 64}
     return {"machine": {"cpu": "CPU", "cores": 2, "memory_mib": 1}, "seconds": 1.0,
-            "base_note": "what base is", "boots": boots,
+            "base_note": "what base is", "boots": boots, "options": {"quick": False},
             "kernels": {"base": {**kernel, "image_sha256": "1"},
                         "stack": {**kernel, "image_sha256": "2"}},
-            "summary": benchlib.summarise(boots)}
+            "rows": [{**row, "recipe": "jbench"} for row in benchlib.summarise(Recipe, boots)]}
 
 
 class Parsing(unittest.TestCase):
     def test_jbd2_info(self):
-        info = benchlib.parse_jbd2_info(JBD2_INFO)
+        info = counters.parse_jbd2_info(JBD2_INFO)
         self.assertEqual((info["transactions"], info["requested"]), (45, 44))
         self.assertEqual(info["running transaction"], 70)
         self.assertEqual(info["average transaction commit time"], 805)
         self.assertEqual(info["logged blocks per transaction"], 13)
 
     def test_jbd2_info_before_the_first_commit(self):
-        info = benchlib.parse_jbd2_info(JBD2_START["jbd2_info"])
+        info = counters.parse_jbd2_info(JBD2_NOTHING)
         self.assertEqual(info, {"transactions": 0, "requested": 0, "max_blocks": 5461})
 
     def test_xfs_stat(self):
-        stat = benchlib.parse_xfs_stat(XFS_STAT)
+        stat = counters.parse_xfs_stat(XFS_STAT)
         self.assertEqual(stat["log"], [160, 4568, 0, 167, 173])
         self.assertEqual(stat["xpc"], [2621440, 9175040, 0])
         self.assertEqual(stat["gc xpc"], [0])
 
+    def test_disk_stat(self):
+        stat = counters.parse_disk_stat("1 2 3 4 50 6 700 8 9 10 11 12 13 14 15 16 17\n")
+        self.assertEqual(stat, {"disk_reads": 1, "disk_writes": 50, "disk_sectors": 700,
+                                "disk_flushes": 16})
+
+    def test_ctxt(self):
+        self.assertEqual(counters.parse_ctxt("cpu 1 2\nctxt 345\nbtime 1\n"), 345)
+
     def test_garbage(self):
-        for parse in (benchlib.parse_jbd2_info, benchlib.parse_xfs_stat):
-            with self.assertRaises(benchlib.BenchError):
+        for parse in (counters.parse_jbd2_info, counters.parse_xfs_stat,
+                      counters.parse_disk_stat, counters.parse_ctxt):
+            with self.assertRaises(counters.CounterError):
                 parse("no counters here\n")
 
 
 class Counters(unittest.TestCase):
-    def test_ext4(self):
-        delta = benchlib.counter_deltas(stress("ext4", True, JBD2_START, JBD2_END))
-        self.assertEqual(delta, {"ctxt": 400, "logged": 589, "transactions": 45,
-                                 "requested": 44, "handles": 1454289, "blocks": 499})
+    def test_jbd2(self):
+        self.assertEqual(counters.jbd2_counters(JBD2_INFO, JBD2_TOTALS), JBD2_TOTALS)
 
-    def test_xfs_blocks_are_of_4_kib(self):
-        delta = benchlib.counter_deltas(
-            stress("xfs", True, xfs_counters(0, 80), xfs_counters(9, 160)))
-        self.assertEqual((delta["logged"], delta["log_blocks"], delta["ctxt"]), (10, 80, 9))
-
-    def test_counter_that_goes_down(self):
-        with self.assertRaisesRegex(benchlib.BenchError, "went down"):
-            benchlib.counter_deltas(stress("xfs", True, xfs_counters(0, 160), xfs_counters(9, 80)))
-
-    def test_totals_that_disagree_with_proc(self):
+    def test_jbd2_totals_that_disagree_with_proc(self):
         for name in ("transactions", "handles", "blocks", "logged"):
-            end = {**JBD2_END, "jbd2_totals": {**JBD2_TOTALS, name: 7}}
-            with self.subTest(name), self.assertRaisesRegex(benchlib.BenchError, name):
-                benchlib.counter_deltas(stress("ext4", True, JBD2_START, end))
+            with self.subTest(name), self.assertRaisesRegex(counters.CounterError, name):
+                counters.jbd2_counters(JBD2_INFO, {**JBD2_TOTALS, name: 7})
+
+    def test_xfs(self):
+        found = counters.xfs_counters(XFS_STAT)
+        self.assertEqual((found["log_writes"], found["logged"]), (160, 571))
+        self.assertEqual((found["try_logspace"], found["icluster_flushes"]), (54, 6))
+        self.assertEqual(found["finobt_ops"], 10 + 30 + 4)
+
+    def test_delta(self):
+        self.assertEqual(counters.delta({"a": 1, "b": 2}, {"a": 5, "b": 2}), {"a": 4, "b": 0})
+        with self.assertRaisesRegex(counters.CounterError, "a went down by 1"):
+            counters.delta({"a": 1}, {"a": 0})
+        with self.assertRaisesRegex(counters.CounterError, "different"):
+            counters.delta({"a": 1}, {"b": 1})
 
 
 class Checks(unittest.TestCase):
-    def check(self, samples):
-        benchlib.check_guest(samples, (1, 2), 100)
-
-    def assert_refused(self, pattern, change):
-        samples = copy.deepcopy(guest())
-        change(samples)
-        with self.assertRaisesRegex(benchlib.BenchError, pattern):
-            self.check(samples)
+    def check(self, found):
+        benchlib.check_samples(Recipe, found, ["first", "second"])
 
     def test_good(self):
-        self.check(guest())
+        self.check(samples())
 
     def test_bad(self):
-        def sample(number, **fields):
-            return lambda samples: samples["jbench"][number].update(fields)
-
-        def run(number, **fields):
-            return lambda samples: samples["stress"][number].update(fields)
-
         for pattern, change in (
-                ("no operation", sample(1, ops=[1000, 0])),
-                ("1 value", sample(1, ops=[1000])),
-                ("measured for 5 ms", sample(0, ns=[5 * 10**6])),
-                ("shared a CPU", sample(3, cpus=[1, 1])),
-                (r"jbench.*'chmod', 2", lambda s: s["jbench"].pop(5)),
-                (r"jbench.*'null', 1", lambda s: s["jbench"].pop(0)),
-                ("jbench.*'new'", lambda s: s["jbench"].append({**s["jbench"][0], "op": "new"})),
-                ("stress-unlink: not.*'xfs', True", lambda s: s["stress"].pop(3)),
-                ("fsck.*xfs", lambda s: s["fsck"].pop("xfs")),
-                ("1 CPU", lambda s: s.update(cpus=1)),
-                ("799 operations", run(0, ops=799)),
-                ("0 operations", run(0, ops=0, loops=0)),
-                ("took 0 ns", run(1, ns=0)),
-                ("nothing was logged", run(0, after=JBD2_START))):
-            with self.subTest(pattern):
-                self.assert_refused(pattern, change)
+                ("not the cases.*second", lambda s: s.pop(1)),
+                ("not the cases", lambda s: s.append(s[0])),
+                ("no value 'typo'", lambda s: s[0]["values"].update(typo=1)),
+                ("ms is nan", lambda s: s[1]["values"].update(ms=float("nan"))),
+                ("ops/s is -1", lambda s: s[1]["values"].update({"ops/s": [1, -1]})),
+                ("nothing was measured", lambda s: s[0].update(values={}))):
+            found = samples()
+            change(found)
+            with self.subTest(pattern), self.assertRaisesRegex(benchlib.BenchError, pattern):
+                self.check(found)
+
+
+class Recipes(unittest.TestCase):
+    def test_all(self):
+        for name in benchlib.recipe_names():
+            with self.subTest(name):
+                recipe = benchlib.load_recipe(name)
+                self.assertTrue(set(recipe.METRICS.values()) <= {"more", "less"})
+                self.assertTrue(recipe.__doc__.splitlines()[0])
+                for quick in (False, True):
+                    labels = [case["label"] for case in recipe.cases(quick)]
+                    self.assertTrue(labels)
+                    self.assertEqual(len(labels), len(set(labels)))
+
+    def test_cases_on_a_device(self):
+        recipe = benchlib.load_recipe("fsync-16k")
+        models = {case["device"] for case in recipe.cases(False)}
+        self.assertGreater(len(models), 3)
+        found = benchlib.cases(recipe, False, "/dev/sdz")
+        self.assertEqual({case["device"] for case in found}, {"/dev/sdz"})
+        self.assertFalse([case["label"] for case in found
+                          if any(f" on {model}" in case["label"] for model in models)])
+        self.assertIn("ext4, fsync, one file, 16 jobs", [case["label"] for case in found])
+        self.assertEqual(benchlib.cases(recipe, False), list(recipe.cases(False)))
+
+    def test_mwcm_adds_up_waits(self):
+        recipe = benchlib.load_recipe("mwcm")
+        buf = "dev 1:0 daddr 0x8 bbcount 0x8 hold 1 pincount 0 lock 1 flags X bufops a caller b"
+        lines = ["# tracer: nop",
+                 f"          fsload-12      [000] .....     7.999990: xfs_buf_lock: {buf}",
+                 f"          fsload-13      [001] .....     8.000000: xfs_buf_lock: {buf}",
+                 f"          fsload-13      [001] .....     8.000002: xfs_buf_lock_done: {buf}",
+                 f"          fsload-12      [000] .....     8.000015: xfs_buf_lock_done: {buf}",
+                 f"          fsload-12      [000] .....     8.000016: xfs_buf_trylock: {buf}",
+                 "          fsload-12      [000] .....     8.1: xfs_alloc_vextent_finish: dev 1:0",
+                 "     my task-1-12      [000] d..1.     8.100001: "
+                 "xfs_alloc_vextent_finish: dev 1:0"
+                 " agno 0x1"]
+        found = recipe.add_up(lines, {8: "AGF", 16: "AGI"})
+        self.assertEqual(found["AGF", "us"], 27)
+        self.assertEqual((found["AGF", "xfs_buf_lock"], found["AGF", "xfs_buf_trylock"]), (2, 1))
+        self.assertEqual(found["xfs_alloc_vextent_finish"], 1)
+
+    def test_lock_stat_adds_readers_and_writers(self):
+        recipe = benchlib.load_recipe("lock-stat")
+        numbers = " ".join(str(n) for n in range(12))
+        text = ("lock_stat version 0.4\n----\n"
+                f"       &journal->j_state_lock-W:  {numbers}\n"
+                "       ------------\n       &journal->j_state_lock   5  [<0000>] f+0x1/0x2\n"
+                f"       &journal->j_state_lock-R:  {numbers}\n"
+                f"       &jh->b_state_lock: {numbers}\n")
+        found = recipe.parse(text)
+        self.assertEqual(found["&journal->j_state_lock"], [2.0 * n for n in range(12)])
+        self.assertEqual(found["&jh->b_state_lock"][7], 7)
+        self.assertEqual(len(found), 2)
+
+    def test_dbench_load(self):
+        if not os.path.exists(dbench.CLIENT):
+            self.skipTest("no dbench")
+        with tempfile.NamedTemporaryFile("r", encoding="utf-8") as file:
+            dbench.cut_load(file.name)
+            lines = file.read().splitlines()
+        self.assertLess(2000, len(lines))
+        self.assertLess(len(lines), 6000)
+        self.assertFalse([line for line in lines if "filler.0" in line])
+        self.assertTrue(lines[0].startswith("Deltree") and lines[-1].startswith("Deltree"))
+
+    def test_jbench_checks(self):
+        recipe = benchlib.load_recipe("jbench")
+        good = {"threads": 2, "ops": [9, 9], "ns": [10**8] * 2, "cpus": [0, 1]}
+        recipe.check(good, 100)
+        for pattern, change in (("no operation", {"ops": [1000, 0]}), ("1 value", {"ops": [1]}),
+                                ("measured for 5 ms", {"ns": [5 * 10**6, 10**8]}),
+                                ("shared a CPU", {"cpus": [1, 1]})):
+            with self.subTest(pattern), self.assertRaisesRegex(Exception, pattern):
+                recipe.check({**good, **change}, 100)
+
+    def test_jbench_scaling_is_measured_against_null(self):
+        recipe = benchlib.load_recipe("jbench")
+        rows = [{"recipe": "jbench", "metric": "kops/s", "case": f"{name}, {cpus}",
+                 **{side: {"median": value} for side in benchlib.SIDES}}
+                for name, cpus, value in (("null (control)", "1 CPU", 100),
+                                          ("null (control)", "2 CPUs", 160),
+                                          ("ext4 handle", "1 CPU", 100),
+                                          ("ext4 handle", "2 CPUs", 80))]
+        self.assertEqual(recipe.scaling(rows)["ext4 handle"]["stack"], (0.8, 0.5))
+        self.assertIn("ext4 handle", recipe.extra(rows)[-2])
+
+
+class Host(unittest.TestCase):
+    def test_a_round_is_a_boot(self):
+        host = load_script("host")
+        boots = [{"side": "base", "boot_id": "a"}, {"side": "base", "boot_id": "a"},
+                 {"side": "stack", "boot_id": "b"}, {"side": "base", "boot_id": "c"}]
+        found = [host.round_of(boots, side, boot) for side, boot in
+                 (("base", "a"), ("base", "c"), ("base", "d"), ("stack", "b"), ("stack", "e"))]
+        self.assertEqual(found, [0, 1, 2, 0, 1])
 
 
 class Statistics(unittest.TestCase):
-    def test_rate_adds_threads_and_cost_does_not(self):
-        sample = {"ops": [100, 300], "ns": [10**9, 10**9]}
-        self.assertEqual(benchlib.rate(sample), 400)
-        self.assertEqual(benchlib.cost(sample), 5 * 10**6)
-
     def test_mad_ignores_an_outlier(self):
         self.assertEqual(benchlib.mad([10, 11, 12, 13, 1000]), 1)
 
@@ -188,35 +282,42 @@ class Statistics(unittest.TestCase):
         self.assertEqual(result["round_ratios"], [2.0, 1.5])
         self.assertAlmostEqual(result["ratio"], 251 / 102)
 
-    def test_collect_keeps_rounds_apart(self):
-        boots = [{"round": r, "side": s, "samples": v}
-                 for r, s, v in ((1, "base", 3), (0, "stack", 2), (0, "base", 1), (1, "stack", 4))]
-        result = benchlib.collect(boots, lambda samples: [("key", samples)])
-        self.assertEqual(result, {"key": {"base": [[1], [3]], "stack": [[2], [4]]}})
+    def test_ratio_of_nothing(self):
+        result = benchlib.compare({"base": [[0]], "stack": [[0]]})
+        self.assertEqual(result["ratio"], 1)
+        self.assertEqual(benchlib.ratio_text(
+            benchlib.compare({"base": [[0]], "stack": [[1]]})["ratio"]), ">99")
+
+    def test_verdict(self):
+        for better, ratios, expect in (
+                ("more", [1.1, 1.2, 1.3], "better"), ("more", [0.9, 1.2, 1.3], ""),
+                ("more", [0.9, 0.8, 0.9], "worse"), ("less", [0.9] * 3, "better"),
+                ("less", [1.5, 1.1, 1.2], "worse"), ("less", [1.0] * 3, ""),
+                ("more", [1.1, 1.2], "")):
+            self.assertEqual(benchlib.verdict({"better": better, "round_ratios": ratios}), expect)
 
     def test_summarise(self):
-        result = benchlib.summarise(whole_run([(1.0, 1.5), (1.0, 2.0)])["boots"])
-        rows = {(r["op"], r["threads"]): r for r in result["jbench"]}
-        self.assertEqual(rows["create_unlink", 2]["ops_per_s"]["base"]["median"], 20000)
-        self.assertEqual(rows["create_unlink", 2]["ops_per_s"]["round_ratios"], [1.5, 2.0])
-        self.assertEqual(rows["null", 1]["ns_per_op"]["base"]["median"], 10**5)
-        values = {(r["fs"], r["fsync"], r["value"]): r["stack"]["median"]
-                  for r in result["stress"]}
-        self.assertEqual(values["ext4", True, "logged blocks/loop"], 589 / 800)
-        self.assertEqual(values["xfs", False, "logged blocks/loop"], 2)
-        self.assertEqual(values["xfs", True, "logged blocks/loop"], 1)
-        self.assertEqual(values["xfs", True, "context switches/loop"], 1)
-        self.assertEqual(values["xfs", True, "loops/s"], 800)
+        rows = benchlib.summarise(Recipe, whole_run([(1.0, 1.5), (1.0, 2.0)])["boots"])
+        self.assertEqual([(r["case"], r["metric"]) for r in rows],
+                         [(c, m) for c in ("first", "second") for m in ("ops/s", "ms")])
+        self.assertEqual(rows[0]["base"]["median"], 105)
+        self.assertEqual(rows[0]["base"]["n"], 4)
+        self.assertEqual(rows[0]["round_ratios"], [1.5, 2.0])
+        self.assertEqual((rows[1]["better"], rows[1]["base"]["n"]), ("less", 2))
 
-    def test_scaling_is_measured_against_null(self):
-        rows = []
-        for fs, op, two in (("", "null", 160), ("ext4", "handle", 80)):
-            for threads, value in ((2, two), (1, 100)):
-                rows.append({"fs": fs, "op": op, "threads": threads, "ops_per_s":
-                             {side: {"median": value} for side in benchlib.SIDES}})
-        null, handle = benchlib.scaling(rows)
-        self.assertEqual((null["base"], null["of_null"]["base"]), (1.6, 1.0))
-        self.assertEqual((handle["stack"], handle["of_null"]["stack"]), (0.8, 0.5))
+    def test_rounds_of_one_side_are_left_out(self):
+        boots = [{"recipe": "jbench", "round": number, "side": side,
+                  "samples": samples(2 ** number)}
+                 for side, numbers in (("base", (0, 1, 2)), ("stack", (1, 2, 3)))
+                 for number in numbers]
+        for row in benchlib.summarise(Recipe, boots):
+            self.assertEqual(row["round_ratios"], [1, 1])
+
+    def test_one_side_only(self):
+        boots = whole_run([(1.0, 1.0)])["boots"]
+        del boots[0]["samples"][0]["values"]["ms"]
+        self.assertEqual([(r["case"], r["metric"]) for r in benchlib.summarise(Recipe, boots)],
+                         [("first", "ops/s"), ("second", "ops/s"), ("second", "ms")])
 
 
 class Report(unittest.TestCase):
@@ -227,22 +328,23 @@ class Report(unittest.TestCase):
     def test_fits_a_terminal(self):
         for scale in (1e-3, 1.0, 1e4):
             lines = benchlib.report(whole_run([(scale, scale), (scale, 2 * scale)]))
-            self.assertEqual([line for line in lines if len(line) > 100], [])
+            self.assertEqual([line for line in lines if len(line) > benchlib.WIDTH], [])
 
     def test_columns_line_up(self):
-        run = whole_run([(1.0, 1000.0), (1000.0, 1.0)])
-        for table in (benchlib.jbench_table(run["summary"]["jbench"]),
-                      benchlib.scaling_table(run["summary"]["scaling"]),
-                      benchlib.stress_table(run["summary"]["stress"])):
-            self.assertEqual(len({len(line) for line in table[-3:]}), 1, table)
-            self.assertEqual(len({len(line.split()) for line in table[-2:]}), 1, table)
+        lines = benchlib.table(whole_run([(1.0, 1000.0), (1000.0, 1.0)])["rows"])
+        self.assertEqual(len({len(line) for line in lines if line.startswith("    ")}), 1, lines)
 
-    def test_ratio_and_rounds(self):
-        text = "\n".join(benchlib.report(whole_run([(1.0, 1.1), (1.0, 0.9), (1.0, 1.0)])))
-        self.assertRegex(text, r"ext4 create_unlink +2 +20\.00 .* 1\.00 +0\.90\.\.1\.10")
+    def test_ratio_rounds_verdict(self):
+        text = "\n".join(benchlib.report(whole_run([(1.0, 1.1), (1.0, 1.2), (1.0, 1.3)])))
+        self.assertRegex(text, r"ops/s +105\.0 .* 1\.20 +1\.10\.\.1\.30 better")
+        self.assertRegex(text, r" ms +5\.000 .* 0\.83 +0\.77\.\.0\.91 better")
         self.assertIn("what base is", text)
         self.assertIn("3 rounds, 6 boots", text)
         self.assertIn("one row of 4.", text)
+
+    def test_one_value_a_case_takes_one_line(self):
+        rows = [row for row in whole_run([(1.0, 1.0)])["rows"] if row["metric"] == "ms"]
+        self.assertTrue(benchlib.table(rows)[1].startswith("first: ms"))
 
     def test_same_kernel_is_said(self):
         run = whole_run([(1.0, 1.0)])
@@ -251,11 +353,19 @@ class Report(unittest.TestCase):
         self.assertIn("same kernel", text)
         self.assertNotIn("what base is", text)
 
+    def test_quick_and_retries_are_said(self):
+        run = whole_run([(1.0, 1.0)])
+        run["options"]["quick"] = True
+        run["boots"][0]["samples"][0]["raw"] = {"jbench": [{"retries": 0}, {"retries": 2}]}
+        text = "\n".join(benchlib.report(run))
+        self.assertIn("a quick run", text)
+        self.assertIn("2 measurement(s)", text)
+
     def test_busy_machine_is_said(self):
         run = whole_run([(1.0, 1.0)])
         self.assertNotIn("warning", "\n".join(benchlib.report(run)))
         run["boots"][1]["busy_cpus"] = 1.4
-        self.assertIn("up to 1.4 CPUs", "\n".join(benchlib.report(run)))
+        self.assertIn("jbench: other programs used up to 1.4 CPUs", "\n".join(benchlib.report(run)))
 
 
 class Driver(unittest.TestCase):
@@ -263,13 +373,7 @@ class Driver(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        loader = importlib.machinery.SourceFileLoader("bench_driver",
-                                                      os.path.join(BENCH, "bench"))
-        spec = importlib.util.spec_from_loader(loader.name, loader)
-        cls.bench = importlib.util.module_from_spec(spec)
-        dont_write, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-        loader.exec_module(cls.bench)
-        sys.dont_write_bytecode = dont_write
+        cls.bench = load_script("bench")
 
     def boot(self, script):
         with tempfile.TemporaryDirectory() as build:
@@ -278,11 +382,10 @@ class Driver(unittest.TestCase):
             with open(program, "w", encoding="utf-8") as file:
                 file.write("#!/bin/sh\nwhile [ \"$1\" != --out ]; do shift; done\n" + script)
             os.chmod(program, 0o755)
-            args = argparse.Namespace(boot=program, timeout=1, ms=100, passes=1, loops=1,
-                                      fsync_loops=1, stress_passes=1)
+            args = argparse.Namespace(boot=program, timeout=1, quick=False, core=False, case=None)
             self.bench.BUILD = build
-            return self.bench.boot(args, {"name": "kernel", "image": "image"}, "module",
-                                   "stress", "1-base")
+            return self.bench.boot(args, Recipe, {"name": "kernel", "image": "image"}, "module",
+                                   "tools", "1-base")
 
     def assert_dies(self, pattern, script):
         errors = io.StringIO()
@@ -292,30 +395,73 @@ class Driver(unittest.TestCase):
         self.assertRegex(errors.getvalue(), pattern)
 
     @staticmethod
-    def leave(samples):
-        return f"cat > \"$2/samples.json\" <<'END'\n{json.dumps(samples)}\nEND\n"
+    def leave(found, cpus=2):
+        return f"cat > \"$2/samples.json\" <<'END'\n" \
+            f"{json.dumps({'cpus': cpus, 'samples': found})}\nEND\n"
+
+    def test_resume(self):
+        with tempfile.TemporaryDirectory() as build:
+            path = os.path.join(build, "run.json")
+            args = argparse.Namespace(json=path, rounds=2, resume=False)
+            measured, order = {"cases": {"jbench": ["ext4 op"]}}, []
+
+            def boot(_args, _recipe, kernel, _module, _tools, name):
+                if len(order) == 3:
+                    raise KeyboardInterrupt
+                order.append(name)
+                return samples(1.0 if kernel["name"] == "base" else 2.0)
+
+            kernels = {(side, ""): {"name": side} for side in ("base", "stack")}
+
+            def run():
+                with mock.patch.multiple(self.bench, boot=boot, busy_cpus=lambda: 0,
+                                         step=lambda text: None):
+                    part = self.bench.resumed(args, measured)
+                    self.bench.run_rounds(args, [Recipe], kernels, {"base": "", "stack": ""}, "",
+                                          part)
+                return part["boots"]
+
+            self.assertRaises(KeyboardInterrupt, run)
+            self.assertEqual(order, ["1-base", "1-stack", "2-stack"])
+            args.resume, order[:] = True, []
+            boots = run()
+            self.assertEqual(order, ["2-base"])
+            self.assertEqual([(b["round"], b["side"]) for b in boots],
+                             [(0, "base"), (0, "stack"), (1, "stack"), (1, "base")])
+            measured["cases"] = {"jbench": []}
+            with contextlib.redirect_stderr(io.StringIO()) as errors:
+                self.assertRaises(SystemExit, run)
+            self.assertIn("of other kernels or options", errors.getvalue())
 
     def test_good(self):
-        self.assertEqual(self.boot(self.leave(guest())), guest())
+        self.assertEqual(self.boot(self.leave(samples())), samples())
 
     def test_failures(self):
-        dead = guest()
-        dead["jbench"][1]["ops"][0] = 0
-        for pattern, script in (("status 125", self.leave(guest()) + "exit 125"),
+        for pattern, script in (("status 125", self.leave(samples()) + "exit 125"),
                                 ("status 1", "exit 1"),
                                 ("no usable samples", "exit 0"),
                                 ("no usable samples", "echo '{' > \"$2/samples.json\""),
-                                ("no usable samples", self.leave({})),
-                                ("a thread completed no operation", self.leave(dead))):
+                                ("no usable samples", "echo '{}' > \"$2/samples.json\""),
+                                ("1 CPU", self.leave(samples(), cpus=1)),
+                                ("not the cases", self.leave(samples()[:1]))):
             with self.subTest(pattern):
                 self.assert_dies(pattern, script)
+
+    def test_core_and_chosen_cases(self):
+        def labels(**options):
+            return driver.labels_of(Recipe, argparse.Namespace(
+                **{"quick": False, "core": False, "case": None, **options}))
+
+        self.assertEqual(labels(), ["first", "second"])
+        self.assertEqual(labels(core=True), ["first"])
+        self.assertEqual(labels(case=["second"]), ["second"])
 
     def test_result_file_is_whole_or_absent(self):
         with tempfile.TemporaryDirectory() as build:
             path = os.path.join(build, "deep", "bench.json")
-            self.bench.save({"a": 1}, path)
+            driver.save({"a": 1}, path)
             with self.assertRaises(TypeError):
-                self.bench.save({"a": object()}, path)
+                driver.save({"a": object()}, path)
             with open(path, encoding="utf-8") as file:
                 self.assertEqual(json.load(file), {"a": 1})
 
