@@ -16,6 +16,7 @@
 ##   kernels    build base and stack for user-mode Linux
 ##   bench      run the workload recipes on both, print the comparison (WORKLOAD=, ROUNDS=)
 ##   lockstat   both with lock statistics, for the recipes lock-stat and mwcm
+##   microscope show the cache lines that CPUs share in an operation (OP=, FS=, CPUS=)
 ##   kunit      run the KUnit tests on the stack
 ##   smoke      mount, stress, unmount and check ext4 and XFS on the stack
 ##   clean      remove what was built; keeps build/linux and the download
@@ -31,6 +32,7 @@
 ##   ROUNDS=    bench: rounds; default 3 for all recipes, 5 with WORKLOAD=
 ##   RESUME=1   bench: go on where an interrupted run ended
 ##   TARGET=host  bench: on the running kernel, SIDE=base or stack, DEV= a block device
+##   OP=        microscope: operation (default: all); FS=ext4 or xfs; CPUS= (default: 2 8 32)
 ##   FORCE=1    tree, distclean: drop commits that are not in patches/
 ##   V=1        show the commands
 
@@ -43,7 +45,7 @@ DONE = s=$$(($$(date +%s) - $(START_TIME))); \
 	printf '==> [%d:%02d] make $@: done\n' $$((s / 60)) $$((s % 60))
 
 .PHONY: help setup base tree refresh apply mail kernels run check kunit smoke bench \
-	lockstat clean distclean
+	microscope lockstat clean distclean
 .NOTPARALLEL:
 
 help:
@@ -80,6 +82,12 @@ else
 bench: setup kernels $(if $(WORKLOAD),$(if $(filter lock-stat mwcm,$(WORKLOAD)),lockstat),lockstat)
 	$(Q)tools/testing/bench/bench $(BENCH_ARGS) $(ALL_ROUNDS) $(if $(RESUME),--resume)
 endif
+
+# The microscope runs on QEMU, which has no need of topic um.
+microscope: setup tree
+	$(Q)scripts/kbuild x86_64-base base x86_64
+	$(Q)scripts/kbuild --like x86_64-base x86_64-stack stack x86_64
+	$(Q)tools/testing/microscope/microscope $(OP:%=--op %) $(FS:%=--fs %) $(CPUS:%=--cpus %)
 
 check: setup tree
 	$(Q)tools/testing/check/run

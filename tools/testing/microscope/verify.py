@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Is what the microscope counted what the code does?
+
+PLANTED is a run of the operation "planted", whose accesses are known from jbench.c. AMONG is
+one of "planted_all", the same while everything on all CPUs is counted, or of "disturbed", with
+accesses of another task and of an interrupt in the middle, which must not be seen. HANDLE is
+one of starting and stopping a handle on mainline, where fs/jbd2/transaction.c has two atomic
+operations on j_state_lock (taken and released for reading) and five on the transaction:
+t_updates twice, t_outstanding_credits twice, t_handle_count once.
+"""
+
+import argparse
+import json
+import sys
+
+# Of jbench_planted: the first byte of each line's cache line, and accesses per operation.
+PLANTED = {"+0": (3, 0), "+64": (0, 1)}
+HANDLE = {("journal_s", "j_state_lock"): 2, ("transaction_s", "t_updates"): 5}
+# Also written when the last handle ends; whether it does depends on the other CPUs.
+WAKEUP = ("journal_s", "j_wait_updates")
+
+
+def fields(line):
+    return [field["name"] for field in line["fields"]]
+
+
+def planted(seen):
+    """What is wrong with a run of planted."""
+    wrong = []
+    found = {}
+    for line in seen["lines"]:
+        if line["object"] != "jbench_planted":
+            wrong.append(f"{line['object']} {fields(line)} is shared")
+            continue
+        found[min(fields(line), key=lambda name: int(name))] = line
+    for name, (atomics, writes) in PLANTED.items():
+        line = found.pop(name, None)
+        if not line:
+            wrong.append(f"jbench_planted{name} is not seen as shared")
+        elif (line["atomics"], line["writes"], line["reads"], line["cpus"]) != \
+                (atomics, writes, 0, seen["cpus"]):
+            wrong.append(f"jbench_planted{name}: {line['atomics']} atomic operations, "
+                         f"{line['writes']} writes, {line['reads']} reads, {line['cpus']} CPUs")
+    wrong += [f"jbench_planted{name} is shared" for name in found]
+    if (seen["summary"]["atomics"], seen["summary"]["lines_written"]) != (3, 2):
+        wrong.append(f"the summary says {seen['summary']}")
+    return wrong
+
+
+def among(seen):
+    """What is wrong with planted accesses among others: sleeping and the like share lines, too."""
+    mine = [line for line in seen["lines"] if line["object"] == "jbench_planted"]
+    return planted({**seen, "lines": mine, "summary": {"atomics": 3, "lines_written": 2}})
+
+
+def handle(seen):
+    """What is wrong with a run of handle on mainline."""
+    wrong = []
+    expected = dict(HANDLE)
+    for line in seen["lines"]:
+        names = fields(line)
+        for struct, member in list(expected):
+            if line["object"] == struct and member in names:
+                atomics = expected.pop((struct, member))
+                if line["atomics"] != atomics:
+                    wrong.append(f"{struct} {names}: {line['atomics']} atomic operations, "
+                                 f"not {atomics}")
+                break
+        else:
+            if line["object"] != WAKEUP[0] or not all(n.startswith(WAKEUP[1]) for n in names):
+                wrong.append(f"{line['object']} {names} is shared")
+    return wrong + [f"{struct} {member} is not seen as shared" for struct, member in expected]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("planted", metavar="PLANTED", nargs="+", help="files of the microscope")
+    parser.add_argument("--among", metavar="AMONG", nargs="+", required=True)
+    parser.add_argument("--handle", metavar="HANDLE", nargs="+", required=True)
+    args = parser.parse_args()
+    status = 0
+    for check, paths in ((planted, args.planted), (among, args.among),
+                         (handle, args.handle)):
+        for path in paths:
+            with open(path, encoding="utf-8") as file:
+                seen = json.load(file)
+            if seen["summary"]["ops"] < seen["cpus"]:
+                wrong = ["hardly an operation was counted"]
+            else:
+                wrong = check(seen)
+            for what in wrong:
+                print(f"error: {seen['kernel']}, {seen['op']}, {seen['cpus']} CPUs: {what}")
+                status = 1
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

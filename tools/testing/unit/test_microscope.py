@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Tests of the contention microscope's table and of how it names memory."""
+
+import os
+import sys
+import unittest
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path.insert(0, os.path.join(HERE, "../microscope"))
+import attribute  # noqa: E402
+import table  # noqa: E402
+import verify  # noqa: E402
+
+PC = "ffffffff81000000"
+TABLE = f"""\
+scope op
+ops 0 10
+0 {PC} 1000 ffff888000001000 8 a 30
+0 {PC} 1040 ffff888000001040 8 w 10
+0 {PC} 1080 ffff888000001080 8 r 10
+0 {PC} 10c0 ffff8880000010c0 8 w 10
+0 {PC} 113c ffff88800000113c 8 w 10
+0 0 1000 0 64 L 10
+0 0 1040 0 64 L 10
+0 0 10c0 0 64 L 10
+ops 1 10
+1 {PC} 1000 ffff888000001000 8 a 30
+1 {PC} 1048 ffff888000001048 8 w 10
+1 {PC} 1080 ffff888000001080 8 r 10
+1 {PC} 1144 ffff888000001144 4 r 5
+1 0 1000 0 64 L 10
+1 0 1040 0 64 L 10
+"""
+PAHOLE = """\
+struct outer {
+        int                        first;                /*     0     4 */
+        unsigned int               bit:1;                /*     4: 0  4 */
+
+        /* XXX 31 bits hole, try to pack */
+
+        struct {
+                rwlock_t           lock;                 /*     8     8 */
+                union {
+                        char       name[16];             /*    16    16 */
+                        long       number;               /*    16     8 */
+                };                                       /*    16    16 */
+        } group;                                         /*     8    24 */
+        int                        (*call)(void);        /*    32     8 */
+        /* typedef spinlock_t */ struct spinlock {
+                struct raw_spinlock {
+                        unsigned int val __attribute__((__aligned__(4))); /* 40  4 */
+                } rlock __attribute__((__aligned__(4))) __attribute__((__aligned__(4))); /* 40 4 */
+        } __attribute__((__aligned__(4)))guard __attribute__((__aligned__(4))); /*    40     4 */
+
+        /* size: 44, cachelines: 1, members: 5 */
+};
+"""
+
+
+class TestTable(unittest.TestCase):
+    def setUp(self):
+        self.table = table.Table(TABLE.splitlines())
+
+    def test_operations(self):
+        self.assertEqual((self.table.ops, self.table.counted), (20, {0: 10, 1: 10}))
+
+    def test_shared(self):
+        # Locked, false sharing, straddling; not: read only, private.
+        self.assertEqual([line.paddr for line in self.table.shared()], [0x1000, 0x1040, 0x1140])
+
+    def test_straddles(self):
+        line = self.table.lines[0x1140]
+        self.assertEqual((line.vaddr, line.writers, line.readers), (0xffff888000001140, {0}, {1}))
+
+    def test_summary(self):
+        summary = self.table.summary()
+        self.assertEqual(summary["lines_written"], 2.0)
+        self.assertEqual(summary["atomics"], 3.0)
+
+    def test_places(self):
+        offsets = {offset for _, offset, _ in self.table.lines[0x1040].places}
+        self.assertEqual(offsets, {0, 8})
+
+    def test_at_most(self):
+        everything = "\n".join(line for line in TABLE.splitlines() if " L " not in line)
+        seen = table.Table(everything.replace("scope op", "scope all").splitlines())
+        self.assertEqual((self.table.at_most, seen.at_most), (False, True))
+        self.assertEqual(seen.summary()["lines_written"], 2.5)
+        # No line has to be shared for it to be known.
+        self.assertFalse(table.Table(["scope op", "ops 0 1"]).at_most)
+
+    def test_bad(self):
+        for text in ("", "scope op", "scope op\nops 0 0", "ops 0 1", TABLE + "scope x",
+                     TABLE + "0 x", TABLE + f"0 {PC} 0 0 8 q 1", "ops"):
+            with self.assertRaises(ValueError):
+                table.Table(text.splitlines())
+
+
+class TestStructs(unittest.TestCase):
+    def setUp(self):
+        self.structs = attribute.Structs("vmlinux", read=lambda *command: PAHOLE)
+
+    def test_fields(self):
+        for offset, name in ((0, "first"), (5, "bit"), (9, "group.lock"), (31, "group.name"),
+                             (39, "call"), (41, "guard"), (44, None)):
+            self.assertEqual(self.structs.field("outer", offset), name)
+
+    def test_union_names_the_smaller(self):
+        self.assertEqual(self.structs.field("outer", 16), "group.number")
+
+    def test_unknown_struct(self):
+        self.assertIsNone(attribute.Structs("vmlinux", read=lambda *command: "").field("x", 0))
+
+    def test_looked_up_once(self):
+        asked = []
+
+        def read(*command):
+            asked.append(command[command.index("-C") + 1])
+            return PAHOLE + "\n" + PAHOLE.replace("struct outer", "struct other")
+        structs = attribute.Structs("vmlinux", read)
+        structs.load(["outer", "other", "kmalloc-32"])
+        self.assertEqual([structs.field(name, 0) for name in ("outer", "other", "kmalloc-32")],
+                         ["first", "first", None])
+        self.assertEqual(asked, ["other,outer"])
+
+
+class TestVerify(unittest.TestCase):
+    """What the check accepts, and that it refuses anything else."""
+
+    @staticmethod
+    def line(struct, names, atomics, writes=0, reads=0, cpus=2):
+        return {"object": struct, "fields": [{"name": name} for name in names],
+                "atomics": atomics, "writes": writes, "reads": reads, "cpus": cpus}
+
+    def planted(self):
+        return {"cpus": 2, "summary": {"atomics": 3, "lines_written": 2},
+                "lines": [self.line("jbench_planted", ["+0"], 3),
+                          self.line("jbench_planted", ["+72", "+64"], 0, writes=1)]}
+
+    def handle(self):
+        return {"cpus": 2, "lines": [
+            self.line("transaction_s", ["t_expires", "t_updates"], 5, reads=2),
+            self.line("journal_s", ["j_flags", "j_state_lock"], 2, reads=3),
+            self.line("journal_s", ["j_wait_updates.lock"], 0.7)]}
+
+    def test_good(self):
+        self.assertEqual(verify.planted(self.planted()), [])
+        self.assertEqual(verify.handle(self.handle()), [])
+
+    def test_bad_planted(self):
+        for change in (lambda s: s["lines"].pop(0), lambda s: s["lines"].pop(1),
+                       lambda s: s["lines"][0].update(atomics=2),
+                       lambda s: s["lines"][0].update(cpus=1),
+                       lambda s: s["lines"][1].update(reads=1),
+                       lambda s: s["lines"].append(self.line("jbench_planted", ["+128"], 0)),
+                       lambda s: s["lines"].append(self.line("jbench_run", ["x"], 0, writes=1)),
+                       lambda s: s["summary"].update(atomics=4)):
+            seen = self.planted()
+            change(seen)
+            self.assertEqual(len(verify.planted(seen)), 1, seen)
+
+    def test_disturbed(self):
+        seen = self.planted()
+        seen["lines"].append(self.line("workqueue_struct", ["flush_color"], 4))
+        seen["summary"]["atomics"] = 7
+        self.assertEqual(verify.among(seen), [])
+        for offset in ("+192", "+256"):
+            seen = self.planted()
+            seen["lines"].append(self.line("jbench_planted", [offset], 1))
+            self.assertEqual(len(verify.among(seen)), 1)
+
+    def test_bad_handle(self):
+        for change in (lambda s: s["lines"].pop(0), lambda s: s["lines"].pop(1),
+                       lambda s: s["lines"][0].update(atomics=4),
+                       lambda s: s["lines"][1].update(atomics=3),
+                       lambda s: s["lines"].append(self.line("journal_s", ["j_list_lock"], 1)),
+                       lambda s: s["lines"].append(self.line("super_block", ["s_count"], 1))):
+            seen = self.handle()
+            change(seen)
+            self.assertEqual(len(verify.handle(seen)), 1, seen)
+
+
+if __name__ == "__main__":
+    unittest.main()
