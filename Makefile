@@ -17,6 +17,7 @@
 ##   bench      run the workload recipes on both, print the comparison (WORKLOAD=, ROUNDS=)
 ##   lockstat   both with lock statistics, for the recipes lock-stat and mwcm
 ##   microscope show the cache lines that CPUs share in an operation (OP=, FS=, CPUS=)
+##   model      predict 1 to 256 CPUs from the microscope's counts
 ##   kunit      run the KUnit tests on the stack
 ##   smoke      mount, stress, unmount and check ext4 and XFS on the stack
 ##   clean      remove what was built; keeps build/linux and the download
@@ -45,7 +46,7 @@ DONE = s=$$(($$(date +%s) - $(START_TIME))); \
 	printf '==> [%d:%02d] make $@: done\n' $$((s / 60)) $$((s % 60))
 
 .PHONY: help setup base tree refresh apply mail kernels run check kunit smoke bench \
-	microscope lockstat clean distclean
+	microscope model lockstat clean distclean
 .NOTPARALLEL:
 
 help:
@@ -89,6 +90,10 @@ microscope: setup tree
 	$(Q)scripts/kbuild --like x86_64-base x86_64-stack stack x86_64
 	$(Q)tools/testing/microscope/microscope $(OP:%=--op %) $(FS:%=--fs %) $(CPUS:%=--cpus %)
 
+model:
+	$(Q)tools/testing/model/model $(O)/microscope --bench $(O)/bench/bench.json \
+		--json $(O)/model/model.json --plot $(O)/model
+
 check: setup tree
 	$(Q)tools/testing/check/run
 
@@ -96,7 +101,7 @@ kunit smoke: tree
 	$(Q)tools/testing/check/run $@
 
 clean:
-	$(Q)rm -rf $(addprefix $(O)/,obj log mail jbench out *.tmp linux.old.*)
+	$(Q)rm -rf $(addprefix $(O)/,obj log mail jbench out model *.tmp linux.old.*)
 
 distclean:
 	$(Q)if [ "$(FORCE)" = 1 ] || ! git -C $(O)/linux rev-parse -q --verify stack >/dev/null 2>&1 || \
