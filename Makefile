@@ -18,6 +18,7 @@
 ##   lockstat   both with lock statistics, for the recipes lock-stat and mwcm
 ##   microscope show the cache lines that CPUs share in an operation (OP=, FS=, CPUS=)
 ##   model      predict 1 to 256 CPUs from the microscope's counts
+##   report     plots and tables of all that was measured, as HTML and Markdown
 ##   kunit      run the KUnit tests on the stack
 ##   smoke      mount, stress, unmount and check ext4 and XFS on the stack
 ##   clean      remove what was built; keeps build/linux and the download
@@ -46,7 +47,7 @@ DONE = s=$$(($$(date +%s) - $(START_TIME))); \
 	printf '==> [%d:%02d] make $@: done\n' $$((s / 60)) $$((s % 60))
 
 .PHONY: help setup base tree refresh apply mail kernels run check kunit smoke bench \
-	microscope model lockstat clean distclean
+	microscope model report lockstat clean distclean
 .NOTPARALLEL:
 
 help:
@@ -94,6 +95,9 @@ model:
 	$(Q)tools/testing/model/model $(O)/microscope --bench $(O)/bench/bench.json \
 		--json $(O)/model/model.json --plot $(O)/model
 
+report:
+	$(Q)tools/testing/report/report
+
 check: setup tree
 	$(Q)tools/testing/check/run
 
@@ -101,7 +105,7 @@ kunit smoke: tree
 	$(Q)tools/testing/check/run $@
 
 clean:
-	$(Q)rm -rf $(addprefix $(O)/,obj log mail jbench out model *.tmp linux.old.*)
+	$(Q)rm -rf $(addprefix $(O)/,obj log mail jbench out report model *.tmp linux.old.*)
 
 distclean:
 	$(Q)if [ "$(FORCE)" = 1 ] || ! git -C $(O)/linux rev-parse -q --verify stack >/dev/null 2>&1 || \
