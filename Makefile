@@ -18,6 +18,7 @@
 ##   lockstat   both with lock statistics, for the recipes lock-stat and mwcm
 ##   microscope show the cache lines that CPUs share in an operation (OP=, FS=, CPUS=)
 ##   model      predict 1 to 256 CPUs from the microscope's counts
+##   bisect     find the commit that moved a figure (WORKLOAD=, METRIC=) or broke a test (TEST=)
 ##   report     plots and tables of all that was measured, as HTML and Markdown
 ##   kunit      run the KUnit tests on the stack
 ##   smoke      mount, stress, unmount and check ext4 and XFS on the stack
@@ -34,6 +35,7 @@
 ##   ROUNDS=    bench: rounds; default 3 for all recipes, 5 with WORKLOAD=
 ##   RESUME=1   bench: go on where an interrupted run ended
 ##   TARGET=host  bench: on the running kernel, SIDE=base or stack, DEV= a block device
+##   METRIC=    bisect: part of a row's "case: value"; GOOD=, BAD= the range; TEST= a script
 ##   OP=        microscope: operation (default: all); FS=ext4 or xfs; CPUS= (default: 2 8 32)
 ##   FORCE=1    tree, distclean: drop commits that are not in patches/
 ##   V=1        show the commands
@@ -41,13 +43,14 @@
 O ?= build
 START_TIME := $(shell date +%s)
 export O KSRC JOBS BRANCH TOPIC REROLL FORCE V START_TIME
+export WORKLOAD METRIC TEST GOOD BAD PLATFORM QUICK FRESH
 MAKEFLAGS += --no-print-directory --no-builtin-rules
 Q := $(if $(filter 1,$(V)),,@)
 DONE = s=$$(($$(date +%s) - $(START_TIME))); \
 	printf '==> [%d:%02d] make $@: done\n' $$((s / 60)) $$((s % 60))
 
 .PHONY: help setup base tree refresh apply mail kernels run check kunit smoke bench \
-	microscope model report lockstat clean distclean
+	microscope model report lockstat bisect clean distclean
 .NOTPARALLEL:
 
 help:
@@ -95,6 +98,10 @@ model:
 	$(Q)tools/testing/model/model $(O)/microscope --bench $(O)/bench/bench.json \
 		--json $(O)/model/model.json --plot $(O)/model
 
+# KSRC= is the tree that is searched, not that of the base.
+bisect: $(if $(KSRC),,tree)
+	$(Q)tools/testing/bisect/bisect
+
 report:
 	$(Q)tools/testing/report/report
 
@@ -105,7 +112,7 @@ kunit smoke: tree
 	$(Q)tools/testing/check/run $@
 
 clean:
-	$(Q)rm -rf $(addprefix $(O)/,obj log mail jbench out report model *.tmp linux.old.*)
+	$(Q)rm -rf $(addprefix $(O)/,obj log mail jbench out bisect report model *.tmp linux.old.*)
 
 distclean:
 	$(Q)if [ "$(FORCE)" = 1 ] || ! git -C $(O)/linux rev-parse -q --verify stack >/dev/null 2>&1 || \
