@@ -146,6 +146,11 @@ def summarise(recipe, boots, device=None):
     return rows
 
 
+def count(number_, one, more="s"):
+    """'1 worker', '2 workers'; more is what the plural adds."""
+    return f"{number_} {one}{more * (number_ > 1)}"
+
+
 def number(value):
     """Four significant digits at most, no exponent."""
     for limit, digits in ((1000, 0), (100, 1), (10, 2)):

@@ -5,6 +5,7 @@
 limited what many clients could do.
 """
 
+import benchlib
 import dbench
 import fsload
 
@@ -22,10 +23,10 @@ def cases(quick):
     for fs in ("ext4", "xfs"):
         # Many clients take longer to begin than a quick run lasts.
         for clients in CLIENTS[:2] if quick else CLIENTS:
-            plural = "s" * (clients > 1)
+            who = benchlib.count(clients, "client")
             setup = {"fs": fs, "size_mib": 2048, "clients": clients}
-            yield {"label": f"dbench {fs}, {clients} client{plural}", "dbench": True, **setup}
-            yield {"label": f"directories {fs}, {clients} client{plural}", "dbench": False,
+            yield {"label": f"dbench {fs}, {who}", "dbench": True, **setup}
+            yield {"label": f"directories {fs}, {who}", "dbench": False,
                    **setup}
 
 

@@ -21,7 +21,7 @@ def cases(quick):
     del quick
     for fs in ("ext4", "xfs"):
         for threads in THREADS:
-            yield {"label": f"{fs}, {threads} thread{'s' * (threads > 1)}", "fs": fs,
+            yield {"label": f"{fs}, {benchlib.count(threads, 'thread')}", "fs": fs,
                    "device": "ssd", "size_mib": 1024, "threads": threads}
 
 

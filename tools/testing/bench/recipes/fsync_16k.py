@@ -28,7 +28,7 @@ PLOTS = ("syncs/s", "handles/commit")
 
 def _case(fs, device, jobs, private=False, sync="fsync"):
     files = "private files" if private else "one file"
-    return {"label": f"{fs} on {device}, {sync}, {files}, {jobs} job{'s' * (jobs > 1)}",
+    return {"label": f"{fs} on {device}, {sync}, {files}, {benchlib.count(jobs, 'job')}",
             "fs": fs, "device": device, "size_mib": 512, "jobs": jobs, "private": private,
             "sync": sync}
 

@@ -6,6 +6,7 @@ Min et al., "Understanding Manycore Scalability of File Systems", USENIX ATC 201
 allocations" (kernel test robot and Dave Chinner, November 2022).
 """
 
+import benchlib
 import fsload
 
 METRICS = {"works/s": "more", "context switches/work": "less", "logged blocks/work": "less"}
@@ -33,7 +34,7 @@ def cases(quick):
     for fs in ("ext4", "xfs"):
         for op in OPS:
             for workers in WORKERS:
-                yield {"label": f"{op} {fs}, {workers} worker{'s' * (workers > 1)}", "fs": fs,
+                yield {"label": f"{op} {fs}, {benchlib.count(workers, 'worker')}", "fs": fs,
                        "size_mib": 1536, "op": op, "workers": workers}
 
 

@@ -23,7 +23,7 @@ def cases(quick):
     del quick
     for fs, op in OPS:
         for threads in THREADS:
-            case = {"label": f"{_name(fs, op)}, {threads} CPU{'s' * (threads > 1)}",
+            case = {"label": f"{_name(fs, op)}, {benchlib.count(threads, 'CPU')}",
                     "op": op, "threads": threads}
             yield {**case, "fs": fs} if fs else case
 

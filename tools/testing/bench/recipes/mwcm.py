@@ -34,8 +34,8 @@ def cases(quick):
     for groups in (4, 16):
         for direct in (False, True):
             for workers in WORKERS:
-                yield {"label": f"{groups} AGs{', direct' * direct}, {workers} "
-                       f"worker{'s' * (workers > 1)}", "fs": "xfs", "size_mib": 2048,
+                yield {"label": f"{groups} AGs{', direct' * direct}, "
+                       f"{benchlib.count(workers, 'worker')}", "fs": "xfs", "size_mib": 2048,
                        "groups": groups, "direct": direct, "workers": workers}
 
 

@@ -5,6 +5,7 @@
 tools/testing/workloads/fsload.c says what a job is.
 """
 
+import benchlib
 import fsload
 
 METRICS = {"jobs/min": "more", "sectors written/job": "less", "context switches/job": "less",
@@ -19,7 +20,7 @@ def cases(quick):
     del quick
     for fs in ("ext4", "xfs"):
         for clients in CLIENTS:
-            yield {"label": f"{fs}, {clients} client{'s' * (clients > 1)}", "fs": fs,
+            yield {"label": f"{fs}, {benchlib.count(clients, 'client')}", "fs": fs,
                    "device": "ssd", "size_mib": 1024, "clients": clients}
 
 

@@ -32,7 +32,7 @@ PLOTS = ("loops/s", "logged blocks/loop", "context switches/loop")
 
 
 def _case(fs, fsync, procs, note="", **setup):
-    return {"label": f"{fs}{' fsync' * fsync}{note}, {procs} process{'es' * (procs > 1)}",
+    return {"label": f"{fs}{' fsync' * fsync}{note}, {benchlib.count(procs, 'process', 'es')}",
             "fs": fs, "fsync": fsync, "procs": procs, "core": procs == CORE_PROCS and not setup,
             **setup}
 
