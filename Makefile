@@ -78,7 +78,7 @@ run: setup kernels
 	@$(DONE)
 
 BENCH_ARGS = $(WORKLOAD:%=--workload %) $(ROUNDS:%=--rounds %)
-# All recipes take half an hour a round.
+# All recipes take twenty minutes a round.
 ALL_ROUNDS = $(if $(WORKLOAD)$(ROUNDS),,--rounds 3)
 ifeq ($(TARGET),host)
 bench:
