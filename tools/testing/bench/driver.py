@@ -7,7 +7,7 @@ import time
 
 import benchlib
 import dbench
-from workbench import BEGIN, BUILD, TOP, call, die, machine_facts
+from workbench import BEGIN, BUILD, TOP, call, die, machine_facts, write
 
 TOOLS = ("stress-unlink", "fsload")
 BUSY_WINDOW = 0.3  # seconds
@@ -65,10 +65,7 @@ def choose(args, device=None):
 
 def save(run, path):
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-    with open(path + ".tmp", "w", encoding="utf-8") as file:
-        json.dump(run, file, indent=1)
-        file.write("\n")
-    os.replace(path + ".tmp", path)
+    write(path, json.dumps(run, indent=1) + "\n")
 
 
 def load(path):

@@ -32,6 +32,13 @@ def read(path):
         return file.read()
 
 
+def write(path, text):
+    """Write a file so that it is whole, or as it was before."""
+    with open(path + ".tmp", "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(path + ".tmp", path)
+
+
 def sha256(path):
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
