@@ -7,6 +7,7 @@ import os
 import pathlib
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -91,6 +92,11 @@ def boot(kernel, *options):
 
 sys.exit(globals()[name](*args))
 '''
+
+
+def setUpModule():
+    # A shell's background job ignores it, and so would all that it starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Searches(unittest.TestCase):
