@@ -27,7 +27,7 @@
 ## Variables:
 ##   KSRC=      a Linux 7.3 git tree (base: or a tarball) to use
 ##   O=         build directory (default: build)
-##   JOBS=      parallel jobs (default: number of CPUs)
+##   JOBS=      parallel jobs (default: one more than CPUs)
 ##   BRANCH=    apply: branch to make (default: journal-stack)
 ##   TOPIC=     mail: um, fs, jbd2, ext4, xfs, ...
 ##   REROLL=    mail: version of the series, 2 for "PATCH v2"

@@ -12,7 +12,7 @@ case $O in
 *)  BUILD=$TOP/$O ;;
 esac
 LINUX=$BUILD/linux
-JOBS=${JOBS:-$(nproc)}
+JOBS=${JOBS:-$(($(nproc) + 1))}
 export START_TIME=${START_TIME:-$(date +%s)}
 export TOP BUILD LINUX JOBS
 
