@@ -146,9 +146,9 @@ def summarise(recipe, boots, device=None):
     return rows
 
 
-def count(number_, one, more="s"):
+def count(many, one, more="s"):
     """'1 worker', '2 workers'; more is what the plural adds."""
-    return f"{number_} {one}{more * (number_ > 1)}"
+    return f"{many} {one}{more * (many > 1)}"
 
 
 def number(value):
