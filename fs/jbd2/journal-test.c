@@ -425,6 +425,46 @@ static void test_uncommitted_is_lost(struct kunit *test)
 	test_power_cut(test, want);
 }
 
+#define TEST_FC_BLOCKS	4
+
+/* Offset of the next fast commit block to be replayed; each pass starts at 0. */
+static unsigned int test_fc_next;
+
+static int test_fc_replay(journal_t *journal, struct buffer_head *bh,
+			  enum passtype pass, int off, tid_t expected_tid)
+{
+	if (!off)
+		test_fc_next = 0;
+	return off == test_fc_next++ ? JBD2_FC_REPLAY_CONTINUE : -EFSCORRUPTED;
+}
+
+/* Fast commits that fill their area are replayed up to its last block. */
+static void test_fc_replay_full(struct kunit *test)
+{
+	struct test_disk *td = test_disk_create(test, "jbd2test1");
+	journal_superblock_t *sb = (journal_superblock_t *)td->mem;
+	journal_t *journal;
+
+	test_mkjournal(td);
+	sb->s_maxlen = cpu_to_be32(TEST_JOURNAL_BLOCKS + TEST_FC_BLOCKS);
+	sb->s_num_fc_blks = cpu_to_be32(TEST_FC_BLOCKS);
+	sb->s_feature_incompat =
+		cpu_to_be32(JBD2_FEATURE_INCOMPAT_FAST_COMMIT);
+	/* Neither empty nor with a transaction: only the area is replayed. */
+	sb->s_start = cpu_to_be32(1);
+	journal = jbd2_journal_init_dev(td->bdev, td->bdev, 0,
+					TEST_JOURNAL_BLOCKS + TEST_FC_BLOCKS,
+					TEST_BLOCKSIZE);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, journal);
+	journal->j_fc_replay_callback = test_fc_replay;
+	test_fc_next = 0;
+	KUNIT_EXPECT_EQ(test, 0, jbd2_journal_load(journal));
+	KUNIT_EXPECT_EQ(test, journal->j_fc_last - journal->j_fc_first,
+			test_fc_next);
+	jbd2_journal_destroy(journal);
+	kunit_release_action(test, test_disk_destroy, td);
+}
+
 /* From kunit_kzalloc(): a test that gives up leaves its waiters behind. */
 struct test_waiter {
 	journal_t		*journal;
@@ -758,6 +798,7 @@ static struct kunit_case journal_test_cases[] = {
 	KUNIT_CASE(test_log_blocks),
 	KUNIT_CASE_SLOW(test_wrap_and_recover),
 	KUNIT_CASE(test_uncommitted_is_lost),
+	KUNIT_CASE(test_fc_replay_full),
 	KUNIT_CASE_SLOW(test_wait_commit),
 	KUNIT_CASE(test_wait_commit_error),
 	KUNIT_CASE(test_request_once),
