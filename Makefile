@@ -21,6 +21,7 @@
 ##   bisect     find the commit that moved a figure (WORKLOAD=, METRIC=) or broke a test (TEST=)
 ##   report     plots and tables of all that was measured, as HTML and Markdown
 ##   kunit      run the KUnit tests on the stack
+##   torture    cut the power, inject faults: is anything lost? (MINUTES=, ONLY=, SEED=, SIDE=)
 ##   smoke      mount, stress, unmount and check ext4 and XFS on the stack
 ##   clean      remove what was built; keeps build/linux and the download
 ##   distclean  remove build/
@@ -35,6 +36,8 @@
 ##   ROUNDS=    bench: rounds; default 3 for all recipes, 5 with WORKLOAD=
 ##   RESUME=1   bench: go on where an interrupted run ended
 ##   TARGET=host  bench: on the running kernel, SIDE=base or stack, DEV= a block device
+##   MINUTES=   torture: how long, all together (default 30); ONLY= pairs, CONFIG/PROFILE
+##   SIDE=base  torture: mainline, with the patches that the tools need
 ##   METRIC=    bisect: part of a row's "case: value"; GOOD=, BAD= the range; TEST= a script
 ##   OP=        microscope: operation (default: all); FS=ext4 or xfs; CPUS= (default: 2 8 32)
 ##   FORCE=1    tree, distclean: drop commits that are not in patches/
@@ -50,7 +53,7 @@ DONE = s=$$(($$(date +%s) - $(START_TIME))); \
 	printf '==> [%d:%02d] make $@: done\n' $$((s / 60)) $$((s % 60))
 
 .PHONY: help setup base tree refresh apply mail kernels run check kunit smoke bench \
-	microscope model report lockstat bisect clean distclean
+	microscope model report lockstat bisect torture clean distclean
 .NOTPARALLEL:
 
 help:
@@ -98,6 +101,17 @@ model:
 	$(Q)tools/testing/model/model $(O)/microscope --bench $(O)/bench/bench.json \
 		--json $(O)/model/model.json --plot $(O)/model
 
+# What the base is tortured with: nothing hides what is lost, and nothing is blamed on it that
+# the recorder lost (topic dm).
+NET_BASE = $$(git -C $(O)/linux log -1 --format=%H --grep='^dm' stack)
+torture: setup tree
+	$(Q)scripts/kbuild uml-torture stack uml torture
+ifeq ($(SIDE),base)
+	$(Q)scripts/kbuild --like uml-torture uml-torture-base $(NET_BASE) uml torture
+endif
+	$(Q)tools/testing/torture/torture uml-torture$(if $(filter base,$(SIDE)),-base) $(MINUTES:%=--minutes %) \
+		$(ONLY:%=--only %) $(SEED:%=--seed %)
+
 # KSRC= is the tree that is searched, not that of the base.
 bisect: $(if $(KSRC),,tree)
 	$(Q)tools/testing/bisect/bisect
@@ -112,12 +126,12 @@ kunit smoke: tree
 	$(Q)tools/testing/check/run $@
 
 clean:
-	$(Q)rm -rf $(addprefix $(O)/,obj log mail jbench out bisect report model *.tmp linux.old.*)
+	$(Q)rm -rf $(addprefix $(O)/,obj log mail jbench out bisect report model torture *.tmp linux.old.*)
 
 distclean:
 	$(Q)if [ "$(FORCE)" = 1 ] || ! git -C $(O)/linux rev-parse -q --verify stack >/dev/null 2>&1 || \
 			scripts/refresh --check --quiet; then \
-		rm -rf $(addprefix $(O)/,linux src obj log mail jbench out apt *.tmp linux.old.*); \
+		rm -rf $(addprefix $(O)/,linux src obj log mail jbench out torture apt *.tmp linux.old.*); \
 	else \
 		echo "error: $(O)/linux has commits that are not in patches/" >&2; \
 		echo "  next: make refresh, or make distclean FORCE=1" >&2; exit 1; \

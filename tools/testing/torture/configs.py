@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The kinds of filesystem that are tortured, and what is done to each."""
+
+import collections
+
+Config = collections.namedtuple("Config", "fs mkfs mount size_mib features refused")
+
+
+def _ext4(mkfs, mount="", size_mib=32, features=(), refused=""):
+    base = "-b 4096 -I 256 -m 0 -E nodiscard,lazy_itable_init=0,lazy_journal_init=0"
+    return Config("ext4", f"{base} {mkfs}", mount, size_mib, features, refused)
+
+
+def _xfs(mkfs, mount="", size_mib=64, features=("reflink",)):
+    return Config("xfs", f"-K -d agcount=2 {mkfs}", mount, size_mib, features, "")
+
+
+CONFIGS = {
+    "ext4": _ext4("-J size=4"),
+    "ext4-1k": _ext4("-b 1024 -J size=4"),
+    "ext4-journal": _ext4("-J size=8", "data=journal"),
+    "ext4-writeback": _ext4("-J size=4", "data=writeback", features=("stale",)),
+    # 1024 blocks, the smallest journal: it wraps and is checkpointed all the time.
+    "ext4-tiny": _ext4("-b 1024 -J size=1"),
+    "ext4-fast_commit": _ext4("-J size=8 -O fast_commit"),
+    "ext4-quota": _ext4("-J size=4 -O quota"),
+    "ext4-nojournal": _ext4("-O ^has_journal", refused="it has no journal, and so nothing is "
+                            "promised for what a power cut leaves"),
+    "xfs": _xfs("-l size=16m"),
+    # mkfs.xfs makes the log as small as it may be.
+    "xfs-small": _xfs("-m reflink=0,rmapbt=0", features=()),
+    "xfs-rmapbt": _xfs("-m reflink=1,rmapbt=1"),
+    "xfs-quota": _xfs("-l size=16m", "uquota,gquota"),
+}
+
+CUTS = ("metadata", "fsync", "unlink", "reuse", "sequences")
+FAULTS = ("freeze", "remount", "resize", "full", "quota", "shutdown", "write-errors", "no-memory")
+PROFILES = CUTS + FAULTS
+
+# What "make torture" does. Each is given the same time.
+PAIRS = (
+    *(f"{config}/{profile}" for config in ("ext4", "ext4-fast_commit", "xfs")
+      for profile in CUTS),
+    "ext4-1k/metadata", "ext4-1k/sequences", "ext4-journal/metadata", "ext4-journal/fsync",
+    "ext4-journal/reuse", "ext4-writeback/metadata", "ext4-tiny/metadata", "ext4-tiny/unlink",
+    "ext4-tiny/reuse", "ext4-quota/metadata", "ext4-quota/unlink", "xfs-small/metadata",
+    "xfs-small/unlink", "xfs-rmapbt/metadata", "xfs-rmapbt/reuse", "xfs-quota/metadata",
+    *(f"{config}/{fault}" for config in ("ext4", "xfs") for fault in FAULTS if fault != "quota"),
+    "ext4-quota/quota", "xfs-quota/quota", "ext4-fast_commit/shutdown",
+    "ext4-journal/write-errors", "ext4-tiny/full",
+)
+
+# What "make check" does of it.
+SLICE = ("ext4/metadata", "ext4-tiny/unlink", "ext4-fast_commit/fsync", "ext4/sequences",
+         "xfs/metadata", "xfs-small/reuse")

@@ -1,0 +1,339 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Tests of torture: logs of dm-log-writes, what a cut may leave, and the judge of what it left."""
+
+import contextlib
+import io
+import os
+import random
+import shutil
+import struct
+import sys
+import tempfile
+import types
+import unittest
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+TORTURE = os.path.join(HERE, "../torture")
+sys.path.insert(0, TORTURE)
+sys.dont_write_bytecode = True
+
+import configs  # noqa: E402
+import logwrites  # noqa: E402
+import model  # noqa: E402
+import workload  # noqa: E402
+from logwrites import FLUSH, FUA, MARK, Entry  # noqa: E402
+
+
+def load(name):
+    loader = SourceFileLoader("torture_" + name, os.path.join(TORTURE, name))
+    module = module_from_spec(spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
+    return module
+
+
+guest, torture = load("guest"), load("torture")
+
+
+def sector(fill, count=1):
+    return bytes([fill]) * 512 * count
+
+
+def fills(image):
+    """An image as a string: what each of its sectors is filled with."""
+    sectors = [image[n:n + 512] for n in range(0, len(image), 512)]
+    assert all(s == s[:1] * 512 for s in sectors)
+    return "".join(str(s[0]) for s in sectors)
+
+
+def write(pos, fill, flags=0, count=1):
+    return Entry(pos * 512, count * 512, flags, sector(fill, count))
+
+
+def mark(text):
+    return Entry(0, 0, MARK, text.encode())
+
+
+def flush(flags=0):
+    return Entry(0, 0, FLUSH | flags, b"")
+
+
+class Log(unittest.TestCase):
+    def encode(self, entries, count=None):
+        out = struct.pack("<QQQI", logwrites.MAGIC, 1, len(entries) if count is None else count,
+                          512).ljust(512, b"\0")
+        for entry in entries:
+            marked = entry.flags & MARK
+            head = struct.pack("<QQQQ", entry.pos // 512, entry.size // 512, entry.flags,
+                               len(entry.data) if marked else 0)
+            out += (head + (entry.data if marked else b"")).ljust(512, b"\0")
+            out += b"" if marked else entry.data
+        return io.BytesIO(out)
+
+    def test_parse(self):
+        entries = [write(3, 7, FUA, 2), mark("begin"), flush()]
+        found = list(logwrites.parse(self.encode(entries)))
+        self.assertEqual([(e.pos, e.size, e.flags, e.data.rstrip(b"\0")) for e in found],
+                         [(e.pos, e.size, e.flags, e.data.rstrip(b"\0")) for e in entries])
+        self.assertEqual([e.mark for e in found], [None, "begin", None])
+
+    def test_broken_logs(self):
+        for log in (io.BytesIO(bytes(512)), self.encode([], 1), self.encode([write(1, 1)], 2)):
+            with self.assertRaises(logwrites.LogError):
+                list(logwrites.parse(log))
+
+    def test_points_are_behind_begin(self):
+        log = [flush(), mark("begin"), write(1, 1), flush(), write(2, 2, FUA), mark("x")]
+        self.assertEqual(list(logwrites.points(log)), [3, 4])
+        self.assertEqual(list(logwrites.points(log, None)), [0, 3, 4])
+
+    def images(self, log, between=1, seed=1):
+        return [(c.entry, c.kind, fills(c.image), c.marks) for c in logwrites.cuts(
+            bytes(8 * 512), log, list(logwrites.points(log, None)), random.Random(seed), between)]
+
+    def test_flushed_is_there(self):
+        log = [write(0, 1), mark("a"), flush(), mark("b"), write(1, 2), flush()]
+        exact = [c for c in self.images(log) if c[1] == "all"]
+        self.assertEqual([c[3] for c in exact], [("a",), ("a", "b")])
+        self.assertEqual(exact[0][2], "10000000")
+        self.assertEqual(exact[1][2], "12000000")
+
+    def test_unflushed_may_be_there_in_part(self):
+        log = [write(0, 1), write(2, 3, 0, 4), flush()]
+        seen = {image for seed in range(60)
+                for _, kind, image, _ in self.images(log, seed=seed) if kind != "all"}
+        self.assertIn("00000000", seen)
+        self.assertIn("10000000", seen)
+        self.assertIn("00333300", seen)
+        torn = [i for i in seen if i[2:6] not in ("0000", "3333")]
+        self.assertTrue(torn)
+        # What is partly there in one cut is not left behind in the next.
+        self.assertEqual(self.images(log)[-1][2], "10333300")
+
+    def test_fua_stays_and_is_not_overwritten_by_what_was_older(self):
+        log = [write(0, 1), write(0, 2, FUA), write(3, 9), flush()]
+        for seed in range(40):
+            for entry, _kind, image, _ in self.images(log, seed=seed):
+                if entry >= 1:
+                    self.assertEqual(image[0], "2")
+
+    def test_flush_with_fua(self):
+        log = [write(0, 1), write(1, 2, FLUSH | FUA)]
+        found = {kind: image for _, kind, image, _ in self.images(log)}
+        self.assertEqual(found["flushed, FUA not written"], "10000000")
+        self.assertEqual(found["all"], "12000000")
+
+
+class Judge(unittest.TestCase):
+    """The workload on a directory of this machine, and the judge of what is there."""
+
+    def setUp(self):
+        self.top = tempfile.mkdtemp(dir=os.environ.get("TORTURE_TMP"))
+        self.addCleanup(shutil.rmtree, self.top)
+        self.marks = []
+
+    def do(self, *operations):
+        runner = workload.Runner(0, self.top, self.marks.append)
+        for operation in operations:
+            runner.do(*operation)
+        return runner
+
+    def judge(self, runner, numbers=(), times=(), stale=False):
+        signature, contents, _ = guest.collect(self.top)
+        return model.judge(model.Worker(0, runner.operations), (signature, contents),
+                           (set(numbers), list(times)), stale)
+
+    def lost(self, runner, text, numbers=()):
+        with self.assertRaisesRegex(model.Finding, text):
+            self.judge(runner, numbers)
+
+    F = 1 << 20     # the first file of worker 0
+
+    def path(self, name):
+        return os.path.join(self.top, name)
+
+    def test_random_operations_are_what_the_model_says(self):
+        for profile in workload.PROFILES:
+            for seed in range(3):
+                top = os.path.join(self.top, f"{profile}.{seed}")
+                os.mkdir(top)
+                runner = workload.Random(0, top, self.marks.append, profile, seed)
+                for _ in range(150):
+                    runner.step()
+                runner.release()
+                run = model.Worker(0, runner.operations)
+                signature, contents, _ = guest.collect(top)
+                end = runner.operations[-1][1] + 1
+                self.assertEqual(run.signatures[-1], signature)
+                model.judge(run, (signature, contents), (set(), [end]))
+
+    def test_every_sequence_of_one_step(self):
+        runner = workload.Sequence(0, self.top, self.marks.append)
+        for number, sequence in enumerate(workload.sequences(1, False)):
+            self.assertTrue(runner.run(number, sequence) or
+                            runner.refused, sequence)
+        runner.release()
+        self.assertGreater(number, 100)
+        signature, contents, _ = guest.collect(self.top)
+        run = model.Worker(0, runner.operations)
+        self.assertEqual(run.signatures[-1], signature)
+        model.judge(run, (signature, contents), (set(), [runner.operations[-1][1] + 1]))
+
+    def test_unsynced_may_be_lost(self):
+        runner = self.do(("creat", "a"), ("write", self.F, 0, 1024), ("mkdir", "d"))
+        os.rmdir(self.path("d"))
+        os.truncate(self.path("a"), 0)
+        self.assertEqual(self.judge(runner), 1)
+        os.unlink(self.path("a"))
+        self.assertEqual(self.judge(runner), 0)
+
+    def test_order_of_names_is_kept(self):
+        runner = self.do(("creat", "a"), ("mkdir", "d"))
+        os.unlink(self.path("a"))
+        self.lost(runner, "names are those after no operation")
+
+    def test_synced_names(self):
+        runner = self.do(("creat", "a"), ("rename", "a", "b"), ("fsync", self.F), ("creat", "c"))
+        self.assertEqual(self.marks, ["0:2"])
+        os.unlink(self.path("c"))
+        self.judge(runner, [2])
+        os.rename(self.path("b"), self.path("a"))
+        self.judge(runner)
+        self.lost(runner, r"operations 1 to 1 were synced and are lost", [2])
+
+    def test_fsync_of_a_directory(self):
+        runner = self.do(("mkdir", "d"), ("creat", "d/a"), ("fsync", self.F), ("creat", "b"))
+        os.unlink(self.path("b"))
+        self.judge(runner, [2])
+        os.unlink(self.path("d/a"))
+        self.lost(runner, "lost", [2])
+
+    def test_syncfs_covers_what_had_ended(self):
+        runner = self.do(("creat", "a"), ("creat", "b"))
+        first = runner.operations[0][1]
+        os.unlink(self.path("b"))
+        self.judge(runner, times=[first + 1])
+        os.unlink(self.path("a"))
+        with self.assertRaises(model.Finding):
+            self.judge(runner, times=[first + 1])
+        self.judge(runner, times=[first])
+
+    def test_synced_data(self):
+        runner = self.do(("creat", "a"), ("write", self.F, 0, 4096), ("fdatasync", self.F),
+                         ("write", self.F, 1024, 512))
+        self.judge(runner, [2])
+
+        def put(number, data):
+            with open(self.path("a"), "r+b") as file:
+                file.seek(number * 512)
+                file.write(data)
+
+        put(2, model.pattern(self.F, 2, 2, 1))      # the older version
+        self.judge(runner, [2])
+        put(2, bytes(512))
+        self.lost(runner, "sector 2 of 8 has zeros", [2])
+        self.judge(runner)
+        put(2, model.pattern(self.F + 1, 2, 2, 1))
+        self.lost(runner, "data of file 0x100001")
+        put(2, model.pattern(self.F, 2, 3, 1))
+        self.lost(runner, "sector 2 of 8")
+        put(2, b"\xaa" * 512)
+        self.lost(runner, "what nobody wrote: aaaa")
+        put(2, model.pattern(self.F, 2, 2, 1)[:-1] + b"x")
+        self.lost(runner, "what nobody wrote")
+        # data=writeback promises nothing for what was not synced, but all for what was.
+        self.judge(runner, [2], stale=True)
+        put(3, bytes(512))
+        with self.assertRaises(model.Finding):
+            self.judge(runner, [2], stale=True)
+
+    def test_sizes(self):
+        runner = self.do(("creat", "a"), ("write", self.F, 0, 2048), ("fsync", self.F),
+                         ("truncate", self.F, 4096))
+        for size in (2048, 3072, 4096):
+            os.truncate(self.path("a"), size)
+            self.judge(runner, [2])
+        for size in (1024, 4608):
+            os.truncate(self.path("a"), size)
+            self.lost(runner, "bytes, not 2048 to 4096", [2])
+        os.truncate(self.path("a"), 2049)
+        self.lost(runner, "no whole sectors|zeros", [2])
+
+    def test_what_truncate_dropped_does_not_come_back(self):
+        runner = self.do(("creat", "a"), ("write", self.F, 0, 2048), ("truncate", self.F, 512),
+                         ("truncate", self.F, 2048), ("fsync", self.F))
+        self.judge(runner, [4])
+        with open(self.path("a"), "wb") as file:
+            file.write(model.pattern(self.F, 2, 0, 4))
+        self.judge(runner)
+        self.lost(runner, "sector 1 of 4", [4])
+
+    def test_attributes_modes_links(self):
+        runner = self.do(("creat", "a"), ("link", "a", "b"), ("chmod", "a", 0o600))
+        if runner.operations[-1][2] == "nothing":
+            self.skipTest("not possible here")
+        os.chmod(self.path("a"), 0o640)
+        self.lost(runner, "names are those after no operation")
+        os.unlink(self.path("b"))
+        shutil.copy(self.path("a"), self.path("b"))
+        os.chmod(self.path("a"), 0o600)
+        os.chmod(self.path("b"), 0o600)
+        self.lost(runner, "names are those after no operation")
+
+    def test_failed_write_may_have_done_a_part(self):
+        runner = self.do(("creat", "a"), ("write", self.F, 0, 1024), ("fsync", self.F))
+        runner.operations.append((0, 0, "maybe_write", self.F, 0, 2048, 1536))
+        self.judge(runner, [2])
+        with open(self.path("a"), "r+b") as file:
+            file.write(model.pattern(self.F, 4, 0, 3))
+        self.judge(runner, [2])
+        runner.operations.append((0, 0, "fsync", self.F))
+        self.judge(runner, [4])
+        with open(self.path("a"), "r+b") as file:
+            file.write(model.pattern(self.F, 9, 0, 1))
+        self.lost(runner, "sector 0", [2])
+
+    def test_collapse_moves_data(self):
+        runner = self.do(("creat", "a"), ("write", self.F, 0, 12288))
+        runner.operations.append((0, 0, "fallocate", self.F, "collapse", 0, 4096))
+        runner.operations.append((0, 0, "fsync", self.F))
+        data = model.pattern(self.F, 2, 0, 24)
+        with open(self.path("a"), "wb") as file:
+            file.write(data[4096:])
+        self.judge(runner, [3])
+        with open(self.path("a"), "wb") as file:
+            file.write(data[:8192])
+        self.judge(runner)
+        self.lost(runner, "sector 0", [3])
+
+
+class Driver(unittest.TestCase):
+    def plan(self, **values):
+        args = types.SimpleNamespace(**{"only": None, "slice": False, "seconds": None,
+                                        "minutes": None, "jobs": 2, "seed": "1", **values})
+        with contextlib.redirect_stderr(io.StringIO()):
+            return torture.plan(args)
+
+    def test_time_is_shared(self):
+        pairs, seconds = self.plan(minutes=60)
+        self.assertEqual(pairs, list(configs.PAIRS))
+        self.assertAlmostEqual(len(pairs) * (seconds + torture.BOOTING), 7200)
+
+    def test_little_time_is_for_few(self):
+        few = [tuple(self.plan(minutes=2, seed=s)[0]) for s in "123456"]
+        self.assertEqual({len(f) for f in few}, {5})
+        self.assertGreater(len(set(few)), 3)
+        self.assertEqual(self.plan(minutes=0.1, slice=True)[0], list(configs.SLICE))
+
+    def test_pairs(self):
+        for name in (*configs.PAIRS, *configs.SLICE):
+            self.assertEqual(torture.pair(name), name)
+        for name in ("ext5/fsync", "ext4/fsck", "ext4-nojournal"):
+            with self.assertRaises(torture.argparse.ArgumentTypeError):
+                torture.pair(name)
+
+
+if __name__ == "__main__":
+    unittest.main()
