@@ -17,7 +17,8 @@ def _xfs(mkfs, mount="", size_mib=64, features=("reflink",)):
 
 CONFIGS = {
     "ext4": _ext4("-J size=4"),
-    "ext4-1k": _ext4("-b 1024 -J size=4"),
+    # Without delayed allocation a commit has data to write before it (ordered mode).
+    "ext4-1k": _ext4("-b 1024 -J size=4", "nodelalloc"),
     "ext4-journal": _ext4("-J size=8", "data=journal"),
     "ext4-writeback": _ext4("-J size=4", "data=writeback", features=("stale",)),
     # 1024 blocks, the smallest journal: it wraps and is checkpointed all the time.

@@ -87,19 +87,24 @@ def apply(image, entry, undo=None):
     image[where] = bytes(entry.size) if entry.flags & DISCARD else entry.data
 
 
-def torn(entry, rng):
-    """Parts of a write: a prefix of its sectors, or each of them or not."""
+def torn(entry, rng, whole):
+    """Parts of a write: a prefix of its sectors, or each of them or not.
+
+    The sectors @whole of the device are written all or none.
+    """
     sectors = entry.size // SECTOR
     if rng.random() < 0.5:
-        keep = range(rng.randrange(sectors + 1))
+        keep = set(range(rng.randrange(sectors + 1)))
     else:
-        keep = [n for n in range(sectors) if rng.random() < 0.5]
-    for n in keep:
+        keep = {n for n in range(sectors) if rng.random() < 0.5}
+    together = {n - entry.pos // SECTOR for n in whole} & set(range(sectors))
+    keep = keep | together if min(together, default=None) in keep else keep - together
+    for n in sorted(keep):
         yield Entry(entry.pos + n * SECTOR, SECTOR, 0,
                     entry.data[n * SECTOR:(n + 1) * SECTOR])
 
 
-def partial(image, pending, rng):
+def partial(image, pending, rng, whole=()):
     """Do a part of the pending writes; returns how it was chosen, and what undoes it."""
     kind = rng.choice(("half", "few", "most", "last only", "torn"))
     chance = {"half": 0.5, "few": 0.1, "most": 0.9, "torn": 0.5}.get(kind, 0)
@@ -108,7 +113,7 @@ def partial(image, pending, rng):
         if entry.flags & FUA:
             apply(image, entry, undo)   # Already durable, in the order of the log.
         elif kind == "torn" and entry.data and rng.random() < 0.5:
-            for part in torn(entry, rng):
+            for part in torn(entry, rng, whole):
                 apply(image, part, undo)
         elif rng.random() < chance or (kind == "last only" and number == len(pending) - 1):
             apply(image, entry, undo)
@@ -125,11 +130,12 @@ def points(entries, begin="begin"):
             yield index
 
 
-def cuts(base, entries, chosen, rng, between=1):
+def cuts(base, entries, chosen, rng, between=1, whole=()):
     """Yield the cuts of the log at the chosen points(), in the order of the log.
 
     base     the device before the log's first entry
     between  how many cuts to make, before each point, with a part of what is pending there
+    whole    sectors of the device that are not torn from each other
     The image of a cut is valid until the next one is asked for.
     """
     durable, pending, marks = bytearray(base), [], []
@@ -141,7 +147,7 @@ def cuts(base, entries, chosen, rng, between=1):
         if entry.flags & FLUSH:
             if index in chosen and any(not p.flags & FUA for p in pending):
                 for _ in range(between):
-                    kind, undo = partial(durable, pending, rng)
+                    kind, undo = partial(durable, pending, rng, whole)
                     yield Cut(index - 1, tuple(marks), kind, durable)
                     for where, before in reversed(undo):
                         durable[where] = before

@@ -18,7 +18,8 @@ import zlib
 
 SECTOR = 512
 STAMP = struct.Struct("<IIII")
-MAGIC = 0x544f5254
+# On disk it is the magic number of a block of jbd2's log: journaled data has to be escaped.
+MAGIC = 0x98393bc0
 ZEROS = bytes(SECTOR)
 ZERO = (0, 0, 0)
 

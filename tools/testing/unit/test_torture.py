@@ -112,6 +112,14 @@ class Log(unittest.TestCase):
         # What is partly there in one cut is not left behind in the next.
         self.assertEqual(self.images(log)[-1][2], "10333300")
 
+    def test_sectors_that_are_not_torn(self):
+        entry = write(2, 1, 0, 4)
+        for seed in range(100):
+            kept = [p.pos // 512 for p in logwrites.torn(entry, random.Random(seed), (3, 4, 9))]
+            self.assertEqual(3 in kept, 4 in kept)
+        self.assertLess(len({len(list(logwrites.torn(entry, random.Random(s), range(8))))
+                             for s in range(100)}), 3)
+
     def test_fua_stays_and_is_not_overwritten_by_what_was_older(self):
         log = [write(0, 1), write(0, 2, FUA), write(3, 9), flush()]
         for seed in range(40):
