@@ -24,7 +24,7 @@ CONFIGS = {
     # 1024 blocks, the smallest journal: it wraps and is checkpointed all the time.
     "ext4-tiny": _ext4("-b 1024 -J size=1"),
     "ext4-fast_commit": _ext4("-J size=8 -O fast_commit"),
-    "ext4-quota": _ext4("-J size=4 -O quota"),
+    "ext4-quota": _ext4("-J size=4 -O quota", "usrquota,grpquota"),
     "ext4-nojournal": _ext4("-O ^has_journal", refused="it has no journal, and so nothing is "
                             "promised for what a power cut leaves"),
     "xfs": _xfs("-l size=16m"),

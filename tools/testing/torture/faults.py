@@ -81,12 +81,14 @@ class Freeze(Fault):
 
 
 class Remount(Fault):
+    profile = "fsync"       # keeps no file open that has no name: that would refuse it for good
+
     def disturb(self):
         for flags in (MS_REMOUNT | MS_RDONLY, MS_REMOUNT):
             try:
                 workload.libc("mount", b"none", self.mnt.encode(), None, flags,
                               self.config.mount.encode())
-                self.done += flags == MS_REMOUNT
+                self.done += flags != MS_REMOUNT
             except OSError as error:
                 if error.errno != errno.EBUSY:      # Somebody has a file open for writing.
                     raise
@@ -170,9 +172,9 @@ class Quota(Fault):
     def disturb(self):
         time.sleep(0.1)
 
-    def refused(self, operations):
-        """It happened as often as operations were refused."""
-        self.done += sum(op[2] in MAYBE or op[2] == "nothing" for op in operations)
+    def refused(self, errors):
+        """It happened as often as operations were refused for that reason."""
+        self.done += errors[errno.EDQUOT]
 
 
 class Shutdown(Fault):
@@ -232,6 +234,7 @@ class NoMemory(Fault):
                                 ("times", -1), ("verbose", 0), ("task-filter", "Y"),
                                 ("ignore-gfp-wait", "N")):
                 guestlib.write(f"{DEBUG}/{kind}/{name}", value)
+        guestlib.write(f"{DEBUG}/fail_page_alloc/min-order", 0)
 
     def in_worker(self):
         fd = os.open("/proc/thread-self/make-it-fail", os.O_WRONLY)
@@ -250,7 +253,8 @@ class NoMemory(Fault):
     def disturb(self):
         time.sleep(0.1)
 
-    refused = Quota.refused
+    def refused(self, errors):
+        self.done += errors[errno.ENOMEM]
 
     def end(self):
         for kind in ("failslab", "fail_page_alloc"):
@@ -279,12 +283,12 @@ def settled(run):
     return files
 
 
-def error_once(config, device_mib, mnt, finding):
+def error_once(config, device, mnt, finding):
     """Data that cannot be written: each open file learns of it from fsync, once.
 
     The filesystem is on dm-linear; one block of it becomes dm-error.
     """
-    name, sectors = "torture-error", device_mib * 2048
+    name, sectors = "torture-error", config.size_mib * 2048
     mapped = f"/dev/mapper/{name}"
 
     def table(*lines):
@@ -292,7 +296,7 @@ def error_once(config, device_mib, mnt, finding):
                               encoding="ascii", check=True) and \
             guestlib.run("dmsetup", "resume", name)
 
-    good = f"0 {sectors} linear /dev/ram0 0"
+    good = f"0 {sectors} linear {device} 0"
     guestlib.run("dmsetup", "create", name, "--table", good)
     try:
         workload.libc("mount", mapped.encode(), mnt.encode(), config.fs.encode(), 0,
@@ -305,8 +309,8 @@ def error_once(config, device_mib, mnt, finding):
         block = struct.unpack("=i", fcntl.ioctl(one, FIBMAP, struct.pack("=i", 2)))[0]
         size = os.fstatvfs(one).f_bsize // 512
         at = block * size
-        table(f"0 {at} linear /dev/ram0 0", f"{at} {size} error",
-              f"{at + size} {sectors - at - size} linear /dev/ram0 {at + size}")
+        table(f"0 {at} linear {device} 0", f"{at} {size} error",
+              f"{at + size} {sectors - at - size} linear {device} {at + size}")
         os.pwrite(one, b"2" * 4096, 2 * size * 512)
         answers = [_fsync(fd) for fd in (one, one, two, two)]
         table(good)

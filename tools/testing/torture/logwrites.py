@@ -154,9 +154,16 @@ def cuts(base, entries, chosen, rng, between=1, whole=()):
             for write in pending:
                 apply(durable, write)
             pending = []
-            if index in chosen and entry.flags & FUA and entry.size:
-                yield Cut(index, tuple(marks), "flushed, FUA not written", durable)
         if entry.flags & FUA:
+            if index in chosen and entry.size:
+                kind, undo = "FUA not written", []
+                if rng.random() < 0.5:
+                    kind = "FUA torn"
+                    for part in torn(entry, rng, whole):
+                        apply(durable, part, undo)
+                yield Cut(index - 1, tuple(marks), kind, durable)
+                for where, before in reversed(undo):
+                    durable[where] = before
             apply(durable, entry)
         if entry.size:
             # Also after FUA: an older write of the same sectors must not come back on top.

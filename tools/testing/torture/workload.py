@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Operations on a filesystem, at random or by enumeration, and a record of them."""
 
+import collections
 import ctypes
 import errno
 import fcntl
@@ -46,7 +47,8 @@ class Runner:
         self.mark = mark
         self.worker = worker
         self.held = {}              # fid: fd of files that have no name
-        self.refused = 0
+        self.errors = collections.Counter()     # errno: how often
+        self.stopped = False    # by an error that no full filesystem or quota explains
 
     def path(self, name):
         return os.path.join(self.top, name) if name else self.top
@@ -85,10 +87,13 @@ class Runner:
                 self.around(True)
             getattr(self, "do_" + kind)(*args)
         except MemoryError:
+            self.errors[errno.ENOMEM] += 1
             return False
         except OSError as error:
             if self.expected and error.errno not in self.expected:
                 raise
+            self.errors[error.errno] += 1
+            self.stopped = error.errno not in EXPECTED or error.errno == errno.EROFS
             return False
         finally:
             if self.around:
@@ -100,13 +105,12 @@ class Runner:
         start = time.monotonic_ns()
         done = self.attempt(kind, args)
         if not done:
-            self.refused += 1
             if kind in ("write", "mwrite", "dwrite"):
                 kind, args = "maybe_write", (*args, self.size_now(args[0]))
             elif kind == "fallocate":
                 kind, args = "maybe_fallocate", (args[0], self.size_now(args[0]))
             else:
-                kind, args = "nothing", (kind, self.about(args))
+                kind, args = "nothing", (kind, self.about(args), args)
         self.operations.append((start, time.monotonic_ns(), kind, *args))
         number = self.tree.count
         self.tree.apply(self.operations[-1])
@@ -485,6 +489,15 @@ def sequences(depth, reflink):
         for sequence in itertools.product(*[steps] * length, ENDS):
             if Trial(0, "", None).run(0, sequence):
                 yield sequence
+
+
+def long_sequences(depth, reflink, rng):
+    """Sequences of @depth steps at random, without end: there are too many to list."""
+    steps = [s for s in STEPS if reflink or s[0] != "clone"]
+    while True:
+        sequence = (*rng.choices(steps, k=depth), rng.choice(ENDS))
+        if Trial(0, "", None).run(0, sequence):
+            yield sequence
 
 
 class Sequence(Runner):
