@@ -22,6 +22,9 @@
 ##   report     plots and tables of all that was measured, as HTML and Markdown
 ##   kunit      run the KUnit tests on the stack
 ##   torture    cut the power, inject faults: is anything lost? (MINUTES=, ONLY=, SEED=, SIDE=)
+##   proofs     check models of the lockless protocols (HERD=1: litmus tests, too)
+##   mutants    break the stack on purpose, one place at a time: does a test notice?
+##   fstests    run your own fstests checkout on both, print what differs (FSTESTS=)
 ##   smoke      mount, stress, unmount and check ext4 and XFS on the stack
 ##   clean      remove what was built; keeps build/linux and the download
 ##   distclean  remove build/
@@ -37,6 +40,11 @@
 ##   RESUME=1   bench: go on where an interrupted run ended
 ##   TARGET=host  bench: on the running kernel, SIDE=base or stack, DEV= a block device
 ##   MINUTES=   torture: how long, all together (default 30); ONLY= pairs, CONFIG/PROFILE
+##   MUTANT=    mutants: numbers or parts of names (default: all); SEED=, SLICE=, RESUME=1
+##   SLICE=     mutants: seconds for each run of torture (default: 60)
+##   FSTESTS=   fstests: a checkout that is built; GROUP= (default: quick) or TESTS=; FS=ext4 or xfs;
+##              PLATFORM=uml or x86_64; MKFS_OPTIONS=, MOUNT_OPTIONS=; RESUME=1
+##   HERD=1     proofs: fail if herd7 is not there to run the litmus tests
 ##   SIDE=base  torture: mainline, with the patches that the tools need
 ##   METRIC=    bisect: part of a row's "case: value"; GOOD=, BAD= the range; TEST= a script
 ##   OP=        microscope: operation (default: all); FS=ext4 or xfs; CPUS= (default: 2 8 32)
@@ -47,13 +55,14 @@ O ?= build
 START_TIME := $(shell date +%s)
 export O KSRC JOBS BRANCH TOPIC REROLL FORCE V START_TIME
 export WORKLOAD METRIC TEST GOOD BAD PLATFORM QUICK FRESH
+export FSTESTS GROUP TESTS FS MKFS_OPTIONS MOUNT_OPTIONS RESUME
 MAKEFLAGS += --no-print-directory --no-builtin-rules
 Q := $(if $(filter 1,$(V)),,@)
 DONE = s=$$(($$(date +%s) - $(START_TIME))); \
 	printf '==> [%d:%02d] make $@: done\n' $$((s / 60)) $$((s % 60))
 
 .PHONY: help setup base tree refresh apply mail kernels run check kunit smoke bench \
-	microscope model report lockstat bisect torture clean distclean
+	microscope model report lockstat bisect torture proofs mutants fstests fstests-check clean distclean
 .NOTPARALLEL:
 
 help:
@@ -112,6 +121,22 @@ endif
 	$(Q)tools/testing/torture/torture uml-torture$(if $(filter base,$(SIDE)),-base) $(MINUTES:%=--minutes %) \
 		$(ONLY:%=--only %) $(SEED:%=--seed %)
 
+proofs: setup tree
+	$(Q)tools/testing/proofs/proofs
+
+mutants: setup tree
+	$(Q)tools/testing/mutants/mutants $(SEED:%=--seed %) $(SLICE:%=--seconds %) \
+		$(if $(RESUME),--resume) $(MUTANT)
+
+MACHINE = $(or $(PLATFORM),uml)
+fstests-check:
+	$(Q)tools/testing/fstests/fstests --check
+fstests: fstests-check setup tree
+	$(Q)scripts/kbuild $(MACHINE)-torture stack $(MACHINE) torture
+	$(Q)scripts/kbuild --like $(MACHINE)-torture $(MACHINE)-torture-base $(NET_BASE) \
+		$(MACHINE) torture
+	$(Q)tools/testing/fstests/fstests
+
 # KSRC= is the tree that is searched, not that of the base.
 bisect: $(if $(KSRC),,tree)
 	$(Q)tools/testing/bisect/bisect
@@ -126,7 +151,8 @@ kunit smoke: tree
 	$(Q)tools/testing/check/run $@
 
 clean:
-	$(Q)rm -rf $(addprefix $(O)/,obj log mail jbench out bisect report model torture *.tmp linux.old.*)
+	$(Q)rm -rf $(addprefix $(O)/,obj log mail jbench out bisect report model torture \
+		proofs mutants fstests *.tmp linux.old.*)
 
 distclean:
 	$(Q)if [ "$(FORCE)" = 1 ] || ! git -C $(O)/linux rev-parse -q --verify stack >/dev/null 2>&1 || \
