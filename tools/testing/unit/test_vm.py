@@ -36,6 +36,7 @@ WARNING: possible circular locking dependency detected
 WARNING: suspicious RCU usage
 BUG: KASAN: slab-use-after-free in jbd2_journal_commit_transaction+0x10/0x20
 BUG: KCSAN: data-race in a / b
+[ BUG: Invalid wait context ]
 BUG: sleeping function called from invalid context at mm/page_alloc.c:10
 BUG: kernel NULL pointer dereference, address: 0000000000000000
 BUG kmalloc-64 (Not tainted): Poison overwritten

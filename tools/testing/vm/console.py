@@ -15,7 +15,7 @@ STAMP = re.compile(r"\[\s*\d+\.\d{6}\](?:\[\s*[TC]\d+\])? ?(.*)")
 REPORT = re.compile(
     r"""^\s*(?:watchdog:\s|rcu:\s|workqueue:\s)?(?:
       WARNING:\s
-    | BUG[:\s]
+    | (?:\[\ )?BUG[:\s]
     | kernel\ BUG\ at\s
     | INFO:\ (?:possible|trying\ to\ register|suspicious|lockdep|rcu_|task\ .*\ blocked)
     | INFO:\ (?:NMI\ handler|inconsistent)
