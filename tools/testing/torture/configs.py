@@ -35,15 +35,16 @@ CONFIGS = {
     "xfs-quota": _xfs("-l size=16m", "uquota,gquota"),
 }
 
-CUTS = ("metadata", "fsync", "unlink", "reuse", "sequences")
+CUTS = ("metadata", "fsync", "many", "unlink", "reuse", "sequences")
 FAULTS = ("freeze", "remount", "resize", "full", "quota", "shutdown", "write-errors", "no-memory")
 PROFILES = CUTS + FAULTS
 
 # What "make torture" does. Each is given the same time.
 PAIRS = (
     *(f"{config}/{profile}" for config in ("ext4", "ext4-fast_commit", "xfs")
-      for profile in CUTS),
-    "ext4-1k/metadata", "ext4-1k/sequences", "ext4-journal/metadata", "ext4-journal/fsync",
+      for profile in CUTS if profile != "many"),
+    "ext4-fast_commit/many", "ext4-1k/metadata", "ext4-1k/sequences", "ext4-journal/metadata",
+    "ext4-journal/fsync",
     "ext4-journal/reuse", "ext4-writeback/metadata", "ext4-tiny/metadata", "ext4-tiny/unlink",
     "ext4-tiny/reuse", "ext4-quota/metadata", "ext4-quota/unlink", "xfs-small/metadata",
     "xfs-small/unlink", "xfs-rmapbt/metadata", "xfs-rmapbt/reuse", "xfs-quota/metadata",

@@ -9,6 +9,7 @@ completed, one without FUA only when a flush that covers it has. So at any point
   * of what stands between that flush and the next one, each sector may be there or not.
 """
 
+import itertools
 import struct
 
 MAGIC = 0x6a736677736872
@@ -87,24 +88,22 @@ def apply(image, entry, undo=None):
     image[where] = bytes(entry.size) if entry.flags & DISCARD else entry.data
 
 
-def torn(entry, rng, whole):
-    """Parts of a write: a prefix of its sectors, or each of them or not.
-
-    The sectors @whole of the device are written all or none.
-    """
-    sectors = entry.size // SECTOR
+def torn(entry, rng, unit):
+    """Parts of a write: a prefix of it, or any parts. Sectors of which unit() is the same are
+    written all or none."""
+    first = entry.pos // SECTOR
+    units = [list(group) for _, group in itertools.groupby(
+        range(first, first + entry.size // SECTOR), unit)]
     if rng.random() < 0.5:
-        keep = set(range(rng.randrange(sectors + 1)))
+        units = units[:rng.randrange(len(units) + 1)]
     else:
-        keep = {n for n in range(sectors) if rng.random() < 0.5}
-    together = {n - entry.pos // SECTOR for n in whole} & set(range(sectors))
-    keep = keep | together if min(together, default=None) in keep else keep - together
-    for n in sorted(keep):
-        yield Entry(entry.pos + n * SECTOR, SECTOR, 0,
-                    entry.data[n * SECTOR:(n + 1) * SECTOR])
+        units = [u for u in units if rng.random() < 0.5]
+    for sectors in units:
+        start, size = sectors[0] * SECTOR, len(sectors) * SECTOR
+        yield Entry(start, size, 0, entry.data[start - entry.pos:start - entry.pos + size])
 
 
-def partial(image, pending, rng, whole=()):
+def partial(image, pending, rng, unit):
     """Do a part of the pending writes; returns how it was chosen, and what undoes it."""
     kind = rng.choice(("half", "few", "most", "last only", "torn"))
     chance = {"half": 0.5, "few": 0.1, "most": 0.9, "torn": 0.5}.get(kind, 0)
@@ -113,7 +112,7 @@ def partial(image, pending, rng, whole=()):
         if entry.flags & FUA:
             apply(image, entry, undo)   # Already durable, in the order of the log.
         elif kind == "torn" and entry.data and rng.random() < 0.5:
-            for part in torn(entry, rng, whole):
+            for part in torn(entry, rng, unit):
                 apply(image, part, undo)
         elif rng.random() < chance or (kind == "last only" and number == len(pending) - 1):
             apply(image, entry, undo)
@@ -130,12 +129,12 @@ def points(entries, begin="begin"):
             yield index
 
 
-def cuts(base, entries, chosen, rng, between=1, whole=()):
+def cuts(base, entries, chosen, rng, between=1, unit=int):
     """Yield the cuts of the log at the chosen points(), in the order of the log.
 
     base     the device before the log's first entry
     between  how many cuts to make, before each point, with a part of what is pending there
-    whole    sectors of the device that are not torn from each other
+    unit     function of a sector: those of which it is the same are not torn from each other
     The image of a cut is valid until the next one is asked for.
     """
     durable, pending, marks = bytearray(base), [], []
@@ -147,7 +146,7 @@ def cuts(base, entries, chosen, rng, between=1, whole=()):
         if entry.flags & FLUSH:
             if index in chosen and any(not p.flags & FUA for p in pending):
                 for _ in range(between):
-                    kind, undo = partial(durable, pending, rng, whole)
+                    kind, undo = partial(durable, pending, rng, unit)
                     yield Cut(index - 1, tuple(marks), kind, durable)
                     for where, before in reversed(undo):
                         durable[where] = before
@@ -159,7 +158,7 @@ def cuts(base, entries, chosen, rng, between=1, whole=()):
                 kind, undo = "FUA not written", []
                 if rng.random() < 0.5:
                     kind = "FUA torn"
-                    for part in torn(entry, rng, whole):
+                    for part in torn(entry, rng, unit):
                         apply(durable, part, undo)
                 yield Cut(index - 1, tuple(marks), kind, durable)
                 for where, before in reversed(undo):

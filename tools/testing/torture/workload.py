@@ -251,6 +251,8 @@ PROFILES = {
                  "fsync": 4, "fdatasync": 1, "fsyncdir": 2, "syncfs": 1},
     "fsync": {"creat": 4, "unlink": 2, "rename": 2, "write": 20, "mwrite": 3, "dwrite": 4,
               "truncate": 2, "fallocate": 2, "fsync": 14, "fdatasync": 8, "syncfs": 1},
+    # Much is written to many files between two syncs: fast commits of several blocks.
+    "many": {"creat": 10, "write": 60, "unlink": 2, "fsync": 2, "fdatasync": 1},
     "unlink": {"creat": 14, "write": 10, "large": 3, "unlink": 14, "hold": 5, "tmpfile": 2,
                "rename": 2, "setxattr": 2, "fsync": 4, "syncfs": 1},
     # Blocks go from directories and attributes to data and back.

@@ -113,12 +113,27 @@ class Log(unittest.TestCase):
         self.assertEqual(self.images(log)[-1][2], "10333300")
 
     def test_sectors_that_are_not_torn(self):
-        entry = write(2, 1, 0, 4)
+        entry = write(2, 1, 0, 6)
+        counts = set()
         for seed in range(100):
-            kept = [p.pos // 512 for p in logwrites.torn(entry, random.Random(seed), (3, 4, 9))]
-            self.assertEqual(3 in kept, 4 in kept)
-        self.assertLess(len({len(list(logwrites.torn(entry, random.Random(s), range(8))))
-                             for s in range(100)}), 3)
+            rng = random.Random(seed)
+            parts = list(logwrites.torn(entry, rng, lambda s: s // 4))
+            self.assertTrue({(p.pos // 512, p.size // 512) for p in parts} <= {(2, 2), (4, 4)})
+            counts.add(sum(p.size for p in parts) // 512)
+        self.assertEqual(counts, {0, 2, 4, 6})
+
+    def test_units_of_xfs(self):
+        image = bytearray(512)
+        struct.pack_into(">Q", image, 48, (1 << 13) + 4)    # AG 1, block 4
+        struct.pack_into(">I", image, 84, 8000)
+        struct.pack_into(">I", image, 96, 10)
+        image[124] = 13
+        tester = types.SimpleNamespace(config=configs.CONFIGS["xfs"])
+        unit = guest.Torture.unit(tester, image)
+        log = 8004 * 8
+        self.assertEqual(len({unit(s) for s in range(log, log + 80)}), 80)
+        self.assertEqual(len({unit(s) for s in range(log - 8, log)}), 1)
+        self.assertEqual(len({unit(s) for s in range(log + 80, log + 96)}), 2)
 
     def test_fua_stays_and_is_not_overwritten_by_what_was_older(self):
         log = [write(0, 1), write(0, 2, FUA), write(3, 9), flush()]
