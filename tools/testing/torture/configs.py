@@ -53,6 +53,6 @@ PAIRS = (
     "ext4-journal/write-errors", "ext4-tiny/full",
 )
 
-# What "make check" does of it.
-SLICE = ("ext4/metadata", "ext4-tiny/unlink", "ext4-fast_commit/fsync", "ext4/sequences",
+# What "make check" does of it. Not fast_commit, of which new bugs are still being found.
+SLICE = ("ext4/metadata", "ext4-tiny/unlink", "ext4-1k/metadata", "ext4/sequences",
          "xfs/metadata", "xfs-small/reuse")
