@@ -61,6 +61,9 @@ class Fault:
     def end(self):
         """All workers have ended; the filesystem is still mounted."""
 
+    def refused(self, errors):
+        """What the workers' operations were refused with."""
+
     def loop(self, running):
         """Disturb until running() is false."""
         while running():
@@ -283,7 +286,7 @@ def settled(run):
     return files
 
 
-def error_once(config, device, mnt, finding):
+def error_once(config, device, mnt, mount, finding):
     """Data that cannot be written: each open file learns of it from fsync, once.
 
     The filesystem is on dm-linear; one block of it becomes dm-error.
@@ -299,8 +302,9 @@ def error_once(config, device, mnt, finding):
     good = f"0 {sectors} linear {device} 0"
     guestlib.run("dmsetup", "create", name, "--table", good)
     try:
-        workload.libc("mount", mapped.encode(), mnt.encode(), config.fs.encode(), 0,
-                      config.mount.encode())
+        refused = mount(config, mapped, mnt)
+        if refused:
+            raise finding(f"a new filesystem cannot be mounted: {refused}")
         path = os.path.join(mnt, "file")
         with open(path, "wb") as file:
             file.write(b"1" * 65536)

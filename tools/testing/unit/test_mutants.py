@@ -133,7 +133,8 @@ class World(unittest.TestCase):
         self.assertIn("caught      01-jbd2-fish: torture ext4/fsync", out)
         self.assertIn("jbd2: 3 of 3 caught", out)
         self.assertIn("total: 3 of 3 caught, 100 %", out)
-        more = f"--only ext4/fsync --seed 7 --seconds 9 --out {self.top}/build/mutants/torture"
+        more = ("--only ext4/fsync --seed 7 --seconds 9 --out "
+                f"{self.top}/build/mutants/torture --first")
         self.assertEqual(calls[:4], [
             "build uml-torture two", f"torture two  {more}",
             "build uml-mutant fish", f"torture fish  {more}"])
