@@ -23,6 +23,8 @@
 ##   kunit      run the KUnit tests on the stack
 ##   torture    cut the power, inject faults: is anything lost? (MINUTES=, ONLY=, SEED=, SIDE=)
 ##   proofs     check models of the lockless protocols (HERD=1: litmus tests, too)
+##   kill       kill QEMU in the middle of it, with a disk that has a write-back cache (the same)
+##   matrix     torture with lockdep, KASAN, KCSAN, PREEMPT_RT..., up to 16 CPUs (ONLY= cells)
 ##   mutants    break the stack on purpose, one place at a time: does a test notice?
 ##   fstests    run your own fstests checkout on both, print what differs (FSTESTS=)
 ##   smoke      mount, stress, unmount and check ext4 and XFS on the stack
@@ -39,7 +41,8 @@
 ##   ROUNDS=    bench: rounds; default 3 for all recipes, 5 with WORKLOAD=
 ##   RESUME=1   bench: go on where an interrupted run ended
 ##   TARGET=host  bench: on the running kernel, SIDE=base or stack, DEV= a block device
-##   MINUTES=   torture: how long, all together (default 30); ONLY= pairs, CONFIG/PROFILE
+##   MINUTES=   torture (default 30), kill (15), matrix (60): how long, all together
+##   ONLY=      torture, kill: pairs, CONFIG/PROFILE; matrix: cells, BUILD or BUILD/CPUS
 ##   MUTANT=    mutants: numbers or parts of names (default: all); SEED=, SLICE=, RESUME=1
 ##   SLICE=     mutants: seconds for each run of torture (default: 60)
 ##   FSTESTS=   fstests: a checkout that is built; GROUP= (default: quick) or TESTS=; FS=ext4 or xfs;
@@ -62,7 +65,7 @@ DONE = s=$$(($$(date +%s) - $(START_TIME))); \
 	printf '==> [%d:%02d] make $@: done\n' $$((s / 60)) $$((s % 60))
 
 .PHONY: help setup base tree refresh apply mail kernels run check kunit smoke bench \
-	microscope model report lockstat bisect torture proofs mutants fstests fstests-check clean distclean
+	microscope model report lockstat bisect torture kill matrix proofs mutants fstests fstests-check clean distclean
 .NOTPARALLEL:
 
 help:
@@ -121,6 +124,16 @@ endif
 	$(Q)tools/testing/torture/torture uml-torture$(if $(filter base,$(SIDE)),-base) $(MINUTES:%=--minutes %) \
 		$(ONLY:%=--only %) $(SEED:%=--seed %)
 
+# Power cuts of another kind.
+kill: setup tree
+	$(Q)scripts/kbuild x86_64-torture stack x86_64 torture
+	$(Q)tools/testing/torture/kill $(MINUTES:%=--minutes %) $(ONLY:%=--only %) $(SEED:%=--seed %)
+
+# What KCSAN finds in the base is noted, so that it is not blamed on the stack.
+matrix: setup tree
+	$(Q)tools/testing/matrix/matrix $(if $(filter base,$(SIDE)),--base $(NET_BASE) --note) \
+		$(MINUTES:%=--minutes %) $(SEED:%=--seed %) $(ONLY)
+
 proofs: setup tree
 	$(Q)tools/testing/proofs/proofs
 
@@ -152,7 +165,7 @@ kunit smoke: tree
 
 clean:
 	$(Q)rm -rf $(addprefix $(O)/,obj log mail jbench out bisect report model torture \
-		proofs mutants fstests *.tmp linux.old.*)
+		matrix proofs mutants fstests *.tmp linux.old.*)
 
 distclean:
 	$(Q)if [ "$(FORCE)" = 1 ] || ! git -C $(O)/linux rev-parse -q --verify stack >/dev/null 2>&1 || \

@@ -14,6 +14,7 @@ A worker stops at the first error if what is judged is what a cut leaves.
 import ctypes
 import errno
 import fcntl
+import glob
 import os
 import random
 import struct
@@ -81,6 +82,26 @@ class Freeze(Fault):
             self.done += 1
         finally:
             os.close(fd)
+
+
+class Hotplug(Fault):
+    """CPUs go and come back, all but the first."""
+
+    CPUS = "/sys/devices/system/cpu"
+
+    def prepare(self):
+        self.online = sorted(glob.glob(f"{self.CPUS}/cpu[1-9]*/online"))
+        if not self.online:
+            guestlib.die("no CPU of this guest can be taken off line: user-mode Linux has no "
+                         "CPU hotplug, an x86_64 kernel with two CPUs or more has")
+
+    def disturb(self):
+        gone = self.rng.sample(self.online, self.rng.randrange(1, len(self.online) + 1))
+        for value in (0, 1):
+            for path in gone:
+                guestlib.write(path, value)
+                time.sleep(self.rng.random() * 0.02)
+        self.done += len(gone)
 
 
 class Remount(Fault):
@@ -264,8 +285,9 @@ class NoMemory(Fault):
             guestlib.write(f"{DEBUG}/{kind}/probability", 0)
 
 
-FAULTS = {"freeze": Freeze, "remount": Remount, "resize": Resize, "full": Full, "quota": Quota,
-          "shutdown": Shutdown, "write-errors": WriteErrors, "no-memory": NoMemory}
+FAULTS = {"freeze": Freeze, "hotplug": Hotplug, "remount": Remount, "resize": Resize,
+          "full": Full, "quota": Quota, "shutdown": Shutdown, "write-errors": WriteErrors,
+          "no-memory": NoMemory}
 
 
 def settled(run):

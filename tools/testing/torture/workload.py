@@ -445,7 +445,7 @@ class Random(Runner):
 
     def try_clone(self):
         source, fid = self.pick_fid(), self.pick_fid()
-        if source and source != fid and \
+        if source and fid and source != fid and \
                 self.tree.nodes[fid].size <= self.tree.nodes[source].size:
             self.do("clone", source, fid)
 

@@ -166,7 +166,7 @@ class Judge(unittest.TestCase):
         return runner
 
     def judge(self, runner, numbers=(), times=(), stale=False):
-        signature, contents, _ = guest.collect(self.top)
+        signature, contents, _ = guest.look.collect(self.top)
         return model.judge(model.Worker(0, runner.operations), (signature, contents),
                            (set(numbers), list(times)), stale)
 
@@ -189,7 +189,7 @@ class Judge(unittest.TestCase):
                     runner.step()
                 runner.release()
                 run = model.Worker(0, runner.operations)
-                signature, contents, _ = guest.collect(top)
+                signature, contents, _ = guest.look.collect(top)
                 end = runner.operations[-1][1] + 1
                 self.assertEqual(run.signatures[-1], signature)
                 model.judge(run, (signature, contents), (set(), [end]))
@@ -201,7 +201,7 @@ class Judge(unittest.TestCase):
                             runner.errors, sequence)
         runner.release()
         self.assertGreater(number, 100)
-        signature, contents, _ = guest.collect(self.top)
+        signature, contents, _ = guest.look.collect(self.top)
         run = model.Worker(0, runner.operations)
         self.assertEqual(run.signatures[-1], signature)
         model.judge(run, (signature, contents), (set(), [runner.operations[-1][1] + 1]))
@@ -333,7 +333,7 @@ class Judge(unittest.TestCase):
         runner.operations.append((0, 0, "nothing", "creat", [], ("b",)))
         self.do(("creat", "b"))
         self.lost(runner, "names are those after no operation")
-        signature, contents, _ = guest.collect(self.top)
+        signature, contents, _ = guest.look.collect(self.top)
         self.assertEqual(model.judge(model.Worker(0, runner.operations, True),
                                      (signature, contents), (set(), [])), 3)
 

@@ -43,14 +43,18 @@ CONTEXT_BEFORE = 3
 CONTEXT_AFTER = 45
 
 
-def find_reports(text):
-    """Return [(line index, message)] for every line of text that starts a kernel report."""
+def find_reports(text, ignore=None):
+    """Return [(line index, message)] for every line of text that starts a kernel report.
+
+    Messages that match the regular expression @ignore are left out.
+    """
     found = []
     for index, line in enumerate(text.splitlines()):
         stamp = STAMP.search(line)
         if stamp and REPORT.search(stamp.group(1)):
             found.append((index, stamp.group(1).strip()))
-    return found
+    return [(index, message) for index, message in found
+            if not ignore or not re.search(ignore, message)]
 
 
 def excerpt(text, index):
