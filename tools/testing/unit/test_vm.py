@@ -146,7 +146,7 @@ class Platform(unittest.TestCase):
 
 
 class Verdict(unittest.TestCase):
-    ARGS = types.SimpleNamespace(log="x.log", timeout=5)
+    ARGS = types.SimpleNamespace(log="x.log", timeout=5, ignore="^BUG: KCSAN")
 
     def verdict(self, text, status, timed_out):
         with contextlib.redirect_stderr(io.StringIO()) as err:
@@ -160,6 +160,10 @@ class Verdict(unittest.TestCase):
         status, err = self.verdict("[    1.000000] " + REPORTS[0], 0, False)
         self.assertEqual(status, boot.EXIT_REPORT)
         self.assertIn(REPORTS[0], err)
+
+    def test_ignored_report(self):
+        text = "[    1.000000] BUG: KCSAN: data-race in a / b"
+        self.assertEqual(self.verdict(text, 0, False)[0], 0)
 
     def test_timeout_shows_last_lines(self):
         status, err = self.verdict("stuck here", None, True)
