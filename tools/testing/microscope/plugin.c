@@ -29,9 +29,6 @@
  * kind L for each: COUNT operations wrote it.
  * DIR/addresses has the physical addresses in it, for the guest to say what is there,
  * but not of lines with less than one access in a hundred operations.
- *
- * Debian ships no qemu-plugin.h. What is declared here is version 1 of the API,
- * from docs/devel/tcg-plugins.rst and include/qemu/qemu-plugin.h of QEMU 7.2.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -40,43 +37,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EXPORT __attribute__((visibility("default")))
+#include "../lib/qemu-plugin.h"
+
 #define MAX_CPUS 256
 #define MAX_INTERRUPTS 512
 #define LINE 64
 #define RARE 100	/* operations for one access */
 #define LOOK_BACK 8	/* accesses; a loop that waits has no more */
-
-struct qemu_info;
-struct qemu_plugin_tb;
-struct qemu_plugin_insn;
-struct qemu_plugin_hwaddr;
-enum qemu_plugin_cb_flags { QEMU_PLUGIN_CB_NO_REGS };
-enum qemu_plugin_mem_rw { QEMU_PLUGIN_MEM_RW = 3 };
-typedef uint64_t qemu_plugin_id_t;
-typedef uint32_t qemu_plugin_meminfo_t;
-typedef void (*tb_trans_cb)(qemu_plugin_id_t id, struct qemu_plugin_tb *tb);
-typedef void (*exec_cb)(unsigned int cpu, void *data);
-typedef void (*mem_cb)(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t vaddr, void *data);
-
-void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id, tb_trans_cb cb);
-void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *insn, exec_cb cb,
-					    enum qemu_plugin_cb_flags flags, void *data);
-void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *insn, mem_cb cb,
-				      enum qemu_plugin_cb_flags flags,
-				      enum qemu_plugin_mem_rw rw, void *data);
-size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb);
-struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb, size_t i);
-const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *insn);
-size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn);
-uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);
-unsigned int qemu_plugin_mem_size_shift(qemu_plugin_meminfo_t info);
-bool qemu_plugin_mem_is_store(qemu_plugin_meminfo_t info);
-struct qemu_plugin_hwaddr *qemu_plugin_get_hwaddr(qemu_plugin_meminfo_t info, uint64_t vaddr);
-bool qemu_plugin_hwaddr_is_io(const struct qemu_plugin_hwaddr *addr);
-uint64_t qemu_plugin_hwaddr_phys_addr(const struct qemu_plugin_hwaddr *addr);
-
-EXPORT int qemu_plugin_version = 1;
 
 /* The displacement of the no-op; jbench.c has the same. */
 enum mark {
@@ -480,27 +447,6 @@ static void on_access(unsigned int i, qemu_plugin_meminfo_t info, uint64_t vaddr
 		c->op = must(realloc(c->op, c->op_max * sizeof(*c->op)));
 	}
 	c->op[c->op_len++] = row;
-}
-
-/* A lock prefix, or xchg with memory, which is locked without one. */
-static bool is_atomic(const uint8_t *code, size_t len)
-{
-	bool lock = false;
-	size_t i;
-
-	for (i = 0; i < len; i++) {
-		switch (code[i]) {
-		case 0xf0:
-			lock = true;
-			continue;
-		case 0x26: case 0x2e: case 0x36: case 0x3e: case 0x64: case 0x65:
-		case 0x66: case 0x67: case 0xf2: case 0xf3:
-		case 0x40 ... 0x4f:
-			continue;
-		}
-		break;
-	}
-	return lock || (i + 1 < len && (code[i] & 0xfe) == 0x86 && code[i + 1] < 0xc0);
 }
 
 static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)

@@ -122,9 +122,10 @@ def find_ranges(kernel):
 
 def build_plugin():
     source = os.path.join(HERE, "plugin.c")
+    header = os.path.join(HERE, "../lib/qemu-plugin.h")
     command = [os.environ.get("CC", "gcc"), "-O2", "-Wall", "-Wextra", "-shared", "-fPIC",
                "-fvisibility=hidden", "-pthread"]
-    key = hashlib.sha256(f"{command} {read(source)}".encode()).hexdigest()[:16]
+    key = hashlib.sha256(f"{command} {read(header)} {read(source)}".encode()).hexdigest()[:16]
     out = os.path.join(BUILD, "perturb", f"plugin-{key}.so")
     if not os.path.exists(out):
         for directory in (os.path.dirname(out), os.path.join(BUILD, "log")):

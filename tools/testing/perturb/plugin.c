@@ -30,9 +30,6 @@
  * OUT has a line "point NAME KIND LOOKED SLEPT NANOSECONDS" for each point, how often a place of
  * it was executed and a CPU put to sleep, and a line "cpu NUMBER SLEPT NANOSECONDS" for each CPU
  * that came by. It is replaced each second, as QEMU may be killed.
- *
- * Debian ships no qemu-plugin.h. What is declared here is version 1 of the API,
- * from docs/devel/tcg-plugins.rst and include/qemu/qemu-plugin.h of QEMU 7.2.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -45,7 +42,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define EXPORT __attribute__((visibility("default")))
+#include "../lib/qemu-plugin.h"
+
 #define MAX_CPUS 256
 #define MAX_POINTS 4096
 #define MAX_US 4000	/* of one sleep; the guest's watchdogs wait for seconds */
@@ -59,34 +57,6 @@
 #define BUDGET 30	/* percent of the time that a CPU may sleep */
 #define BURST_NS (NS_PER_SEC / 20)	/* that it may sleep at a time */
 #define POINT_SHARE 8	/* points that use up the budget of a CPU */
-
-struct qemu_info;
-struct qemu_plugin_tb;
-struct qemu_plugin_insn;
-enum qemu_plugin_cb_flags { QEMU_PLUGIN_CB_NO_REGS };
-enum qemu_plugin_mem_rw { QEMU_PLUGIN_MEM_RW = 3 };
-typedef uint64_t qemu_plugin_id_t;
-typedef uint32_t qemu_plugin_meminfo_t;
-typedef void (*tb_trans_cb)(qemu_plugin_id_t id, struct qemu_plugin_tb *tb);
-typedef void (*exec_cb)(unsigned int cpu, void *data);
-typedef void (*mem_cb)(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t vaddr, void *data);
-typedef void (*exit_cb)(qemu_plugin_id_t id, void *data);
-
-void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id, tb_trans_cb cb);
-void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *insn, exec_cb cb,
-					    enum qemu_plugin_cb_flags flags, void *data);
-void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *insn, mem_cb cb,
-				      enum qemu_plugin_cb_flags flags,
-				      enum qemu_plugin_mem_rw rw, void *data);
-void qemu_plugin_register_atexit_cb(qemu_plugin_id_t id, exit_cb cb, void *data);
-size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb);
-struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb, size_t i);
-const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *insn);
-size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn);
-uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);
-bool qemu_plugin_mem_is_store(qemu_plugin_meminfo_t info);
-
-EXPORT int qemu_plugin_version = 1;
 
 enum kind { ENTRY, MEMORY, ATOMIC, NR_KINDS };
 
@@ -347,50 +317,6 @@ static void on_load(unsigned int i, qemu_plugin_meminfo_t info, uint64_t vaddr, 
 	(void)vaddr;
 	if (!qemu_plugin_mem_is_store(info))
 		look(i, (uintptr_t)data);
-}
-
-/* An instruction without its prefixes. */
-struct decoded {
-	const uint8_t *code;
-	size_t len;
-	bool lock;
-	bool gs;
-	bool rex_b;
-};
-
-static struct decoded decode(const uint8_t *code, size_t len)
-{
-	struct decoded d = {};
-	size_t i;
-
-	for (i = 0; i < len; i++) {
-		switch (code[i]) {
-		case 0xf0:
-			d.lock = true;
-			continue;
-		case 0x65:
-			d.gs = true;
-			continue;
-		case 0x26: case 0x2e: case 0x36: case 0x3e: case 0x64: case 0x66: case 0x67:
-		case 0xf2: case 0xf3:
-			continue;
-		case 0x40 ... 0x4f:
-			d.rex_b = code[i] & 1;
-			continue;
-		}
-		break;
-	}
-	d.code = code + i;
-	d.len = len - i;
-	return d;
-}
-
-/* A lock prefix, or xchg with memory, which is locked without one. */
-static bool is_atomic(const uint8_t *code, size_t len)
-{
-	struct decoded d = decode(code, len);
-
-	return d.lock || (d.len > 1 && (d.code[0] & 0xfe) == 0x86 && d.code[1] < 0xc0);
 }
 
 /* Where the byte is that says whether an operand is a register; 0 if there is none. */
