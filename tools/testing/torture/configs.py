@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The kinds of filesystem that are tortured, and what is done to each."""
 
+import argparse
 import collections
 
 Config = collections.namedtuple("Config", "fs mkfs mount size_mib features refused")
@@ -59,3 +60,17 @@ PAIRS = (
 # What "make check" does of it. Not fast_commit, of which new bugs are still being found.
 SLICE = ("ext4/metadata", "ext4-tiny/unlink", "ext4-1k/metadata", "ext4/sequences",
          "xfs/metadata", "xfs-small/reuse")
+
+
+def pair_of(profiles):
+    """The type of an argument CONFIG/PROFILE, or CONFIG, for argparse."""
+    def pair(text):
+        name, slash, profile = text.partition("/")
+        if name not in CONFIGS or (slash and profile not in profiles):
+            raise argparse.ArgumentTypeError(
+                f"'{text}' is not CONFIG/PROFILE; configurations: {' '.join(CONFIGS)}; "
+                f"profiles: {' '.join(profiles)}")
+        if CONFIGS[name].refused:
+            raise argparse.ArgumentTypeError(f"'{name}' is not tortured: {CONFIGS[name].refused}")
+        return text if slash else f"{name}/metadata"
+    return pair
