@@ -859,10 +859,14 @@ static void jbench_show_object(const char *sep, const char *type,
 			       sep, type, object, size);
 }
 
-/* A traced run: what was done, and where the objects are that kmalloc() made. */
+/*
+ * A traced run: what was done, and where the objects are that kmalloc() made and
+ * the CPUs' copies of the per-CPU variables.
+ */
 static void jbench_show_trace(struct jbench_run *run)
 {
 	struct super_block *sb;
+	const char *sep = "";
 	unsigned int i;
 
 	seq_buf_clear(&jbench_result);
@@ -886,6 +890,11 @@ static void jbench_show_trace(struct jbench_run *run)
 		} else {
 			jbench_show_object(", ", "xfs_mount", sb->s_fs_info, 0);
 		}
+	}
+	seq_buf_puts(&jbench_result, "], \"percpu_offsets\": [");
+	for_each_possible_cpu(i) {
+		seq_buf_printf(&jbench_result, "%s\"%lx\"", sep, per_cpu_offset(i));
+		sep = ", ";
 	}
 	seq_buf_puts(&jbench_result, "]}\n");
 }

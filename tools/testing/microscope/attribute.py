@@ -44,13 +44,17 @@ def output(*command, stdin=None):
 class Symbols:
     """Data symbols of vmlinux."""
 
-    def __init__(self, vmlinux):
+    def __init__(self, vmlinux, read=output):
         self.symbols = []
-        for line in output("nm", "-S", "-n", vmlinux).splitlines():
+        bounds = {}
+        for line in read("nm", "-S", "-n", vmlinux).splitlines():
             words = line.split()
             if len(words) == 4 and words[2] in "bBdDrRVv" and int(words[1], 16):
                 self.symbols.append((int(words[0], 16), int(words[1], 16), words[3]))
+            elif words[-1] in ("__per_cpu_start", "__per_cpu_end"):
+                bounds[words[-1]] = int(words[0], 16)
         self.starts = [start for start, _, _ in self.symbols]
+        self.percpu = range(bounds.get("__per_cpu_start", 0), bounds.get("__per_cpu_end", 0))
 
     def at(self, vaddr):
         """Name and offset, or None."""
@@ -151,11 +155,11 @@ class Places:
 class Attribution:
     """Names for the lines of a table."""
 
-    def __init__(self, kernel, run, pcs):
+    def __init__(self, kernel, run):
         self.symbols, self.structs = kernel
-        self.places = Places(self.structs.vmlinux, pcs)
         self.objects = [(int(o["address"], 16), o["size"], o["type"]) for o in run["objects"]]
         self.identified = {int(a, 16): said for a, said in run["identified"].items()}
+        self.percpu_offsets = [int(offset, 16) for offset in run["percpu_offsets"]]
 
     def _object(self, vaddr, said):
         """(struct, address of its first byte), or None."""
@@ -168,6 +172,14 @@ class Attribution:
         if found:
             cache, start, data = found.group(1), int(found.group(2), 16), found.group(3)
             return CACHE_STRUCT.get(cache, cache), start + int(data or 0)
+        return None
+
+    def _percpu(self, vaddr):
+        """What symbols.at() says of the per-CPU variable of which vaddr is a CPU's copy."""
+        for offset in self.percpu_offsets:
+            original = (vaddr - offset) % 2 ** 64
+            if original in self.symbols.percpu:
+                return self.symbols.at(original)
         return None
 
     def load(self, places):
@@ -189,6 +201,9 @@ class Attribution:
         if symbol:
             name, at = symbol
             return name, f"+{at}" if at else ""
+        symbol = self._percpu(vaddr)
+        if symbol:
+            return f"per-CPU {symbol[0]}", f"+{symbol[1]}"
         if said.startswith("page "):
             return "data of " + said[len("page "):], f"+{vaddr % 4096}"
         return said or "unknown", f"{vaddr:x}"

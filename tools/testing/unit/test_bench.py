@@ -4,8 +4,6 @@
 
 import argparse
 import contextlib
-import importlib.machinery
-import importlib.util
 import io
 import json
 import os
@@ -16,11 +14,12 @@ from unittest import mock
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 BENCH = os.path.realpath(os.path.join(HERE, "../bench"))
-sys.path[:0] = [BENCH, os.path.join(HERE, "../lib")]
+sys.path[:0] = [HERE, BENCH, os.path.join(HERE, "../lib")]
 import benchlib  # noqa: E402
 import counters  # noqa: E402
 import dbench  # noqa: E402
 import driver  # noqa: E402
+import program  # noqa: E402
 
 JBD2_INFO = """\
 45 transactions (44 requested), each up to 5461 blocks
@@ -50,16 +49,6 @@ xpc 2621440 9175040 0
 defer_relog 0
 gc xpc 0
 """
-
-
-def load_script(name):
-    """A program of the bench as a module."""
-    loader = importlib.machinery.SourceFileLoader(f"bench_{name}", os.path.join(BENCH, name))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
-    dont_write, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-    loader.exec_module(module)
-    sys.dont_write_bytecode = dont_write
-    return module
 
 
 class Recipe:
@@ -259,7 +248,7 @@ class Recipes(unittest.TestCase):
 
 class Host(unittest.TestCase):
     def test_a_round_is_a_boot(self):
-        host = load_script("host")
+        host = program.load("tools/testing/bench/host")
         boots = [{"side": "base", "boot_id": "a"}, {"side": "base", "boot_id": "a"},
                  {"side": "stack", "boot_id": "b"}, {"side": "base", "boot_id": "c"}]
         found = [host.round_of(boots, side, boot) for side, boot in
@@ -373,7 +362,7 @@ class Driver(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.bench = load_script("bench")
+        cls.bench = program.load("tools/testing/bench/bench")
 
     def boot(self, script):
         with tempfile.TemporaryDirectory() as build:

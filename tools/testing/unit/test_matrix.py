@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0
 """What the matrix makes of KCSAN's reports, and of what torture says."""
 
-import importlib.machinery
-import importlib.util
 import io
 import os
+import sys
 import tempfile
 import unittest
 from contextlib import redirect_stderr, redirect_stdout
 
-PROGRAM = os.path.join(os.path.dirname(os.path.realpath(__file__)), "../matrix/matrix")
-LOADER = importlib.machinery.SourceFileLoader("matrix", PROGRAM)
-matrix = importlib.util.module_from_spec(importlib.util.spec_from_loader("matrix", LOADER))
-LOADER.exec_module(matrix)
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+import program  # noqa: E402
+
+matrix = program.load("tools/testing/matrix/matrix")
 
 LOG = """\
 [    1.000001] ==================================================================

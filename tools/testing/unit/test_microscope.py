@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Tests of the contention microscope's table and of how it names memory."""
 
+import collections
 import os
 import sys
 import unittest
@@ -124,6 +125,35 @@ class TestStructs(unittest.TestCase):
         self.assertEqual(asked, ["other,outer"])
 
 
+class TestAttribution(unittest.TestCase):
+    NM = """ffffffff81000000 0000000000000010 T code
+ffffffff82000000 0000000000000040 D plain
+ffffffff82100000 D __per_cpu_start
+ffffffff82100f80 0000000000000040 d qnodes
+ffffffff82101000 D __per_cpu_end
+ffffffff82200000 0000000000000040 D behind
+"""
+    RUN = {"objects": [], "identified": {"1000": "page 3 of inode 2"},
+           "percpu_offsets": ["ffff88800be00000", "ffff88800c000000"]}
+
+    def name(self, vaddr, paddr=0):
+        symbols = attribute.Symbols("vmlinux", read=lambda *command: self.NM)
+        names = attribute.Attribution((symbols, None), self.RUN)
+        return names.name(collections.namedtuple("Line", "vaddr paddr")(vaddr, paddr), 0)
+
+    def test_symbols(self):
+        self.assertEqual(self.name(0xffffffff82000008), ("plain", "+8"))
+        self.assertEqual(self.name(0x1234, 0x1000), ("data of 3 of inode 2", "+564"))
+
+    def test_percpu(self):
+        for offset in self.RUN["percpu_offsets"]:
+            vaddr = (0xffffffff82100f88 + int(offset, 16)) % 2 ** 64
+            self.assertEqual(self.name(vaddr), ("per-CPU qnodes", "+8"))
+            # No CPU's copy of anything.
+            behind = (0xffffffff82200008 + int(offset, 16)) % 2 ** 64
+            self.assertEqual(self.name(behind)[0], "unknown")
+
+
 class TestVerify(unittest.TestCase):
     """What the check accepts, and that it refuses anything else."""
 
@@ -141,7 +171,8 @@ class TestVerify(unittest.TestCase):
         return {"cpus": 2, "lines": [
             self.line("transaction_s", ["t_expires", "t_updates"], 5, reads=2),
             self.line("journal_s", ["j_flags", "j_state_lock"], 2, reads=3),
-            self.line("journal_s", ["j_wait_updates.lock"], 0.7)]}
+            self.line("journal_s", ["j_wait_updates.lock"], 0.7),
+            self.line("per-CPU qnodes", ["+0", "+8"], 0, writes=0.1)]}
 
     def test_good(self):
         self.assertEqual(verify.planted(self.planted()), [])
@@ -174,6 +205,7 @@ class TestVerify(unittest.TestCase):
                        lambda s: s["lines"][0].update(atomics=4),
                        lambda s: s["lines"][1].update(atomics=3),
                        lambda s: s["lines"].append(self.line("journal_s", ["j_list_lock"], 1)),
+                       lambda s: s["lines"].append(self.line("per-CPU runqueues", ["+0"], 1)),
                        lambda s: s["lines"].append(self.line("super_block", ["s_count"], 1))):
             seen = self.handle()
             change(seen)

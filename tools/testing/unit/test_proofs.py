@@ -2,20 +2,20 @@
 """Tests of the proofs' driver: what ties models to code, BREAKs, Spin's and herd7's answers."""
 
 import contextlib
-import importlib.machinery
-import importlib.util
 import io
 import os
 import shutil
+import sys
 import tempfile
 import unittest
 from unittest import mock
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 PROOFS = os.path.join(HERE, "../proofs")
-LOADER = importlib.machinery.SourceFileLoader("proofs", os.path.join(PROOFS, "proofs"))
-proofs = importlib.util.module_from_spec(importlib.util.spec_from_loader("proofs", LOADER))
-LOADER.exec_module(proofs)
+sys.path.insert(0, HERE)
+import program  # noqa: E402
+
+proofs = program.load("tools/testing/proofs/proofs")
 ProofError = proofs.ProofError
 
 SOURCE = """

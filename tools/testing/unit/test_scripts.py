@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Tests of scripts/: base, tree, refresh, apply, mail, apt-source on a tiny kernel tree."""
 import hashlib
-import importlib.machinery
-import importlib.util
 import os
 import pathlib
 import shutil
@@ -14,15 +12,8 @@ import tempfile
 import unittest
 
 SCRIPTS = pathlib.Path(__file__).resolve().parents[3] / 'scripts'
-sys.dont_write_bytecode = True
-
-
-def load(name):
-    loader = importlib.machinery.SourceFileLoader(name.replace('-', '_'), str(SCRIPTS / name))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
-    loader.exec_module(module)
-    return module
-
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import program  # noqa: E402
 
 JOURNAL = ''.join(f'int line{i};\n' for i in range(40))
 GET_MAINTAINER = '''#!/bin/sh
@@ -551,7 +542,7 @@ class TestDebianPackage(Workbench):
 
 class TestAptSource(unittest.TestCase):
     def setUp(self):
-        self.module = load('apt-source')
+        self.module = program.load('scripts/apt-source')
         self.etc = pathlib.Path(tempfile.mkdtemp(prefix='test_scripts.'))
         self.addCleanup(shutil.rmtree, self.etc)
         (self.etc / 'sources.list.d').mkdir()

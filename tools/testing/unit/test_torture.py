@@ -12,29 +12,20 @@ import sys
 import tempfile
 import types
 import unittest
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 TORTURE = os.path.join(HERE, "../torture")
-sys.path.insert(0, TORTURE)
-sys.dont_write_bytecode = True
+sys.path[:0] = [HERE, TORTURE]
 
 import configs  # noqa: E402
 import logwrites  # noqa: E402
 import model  # noqa: E402
+import program  # noqa: E402
 import workload  # noqa: E402
 from logwrites import FLUSH, FUA, MARK, Entry  # noqa: E402
 
-
-def load(name):
-    loader = SourceFileLoader("torture_" + name, os.path.join(TORTURE, name))
-    module = module_from_spec(spec_from_loader(loader.name, loader))
-    loader.exec_module(module)
-    return module
-
-
-guest, torture = load("guest"), load("torture")
+guest = program.load("tools/testing/torture/guest")
+torture = program.load("tools/testing/torture/torture")
 
 
 def sector(fill, count=1):

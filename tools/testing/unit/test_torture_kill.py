@@ -17,29 +17,20 @@ import types
 import unittest
 import unittest.mock
 import zlib
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 TORTURE = os.path.join(HERE, "../torture")
-sys.path[:0] = [TORTURE, os.path.join(HERE, "../lib")]
-sys.dont_write_bytecode = True
+sys.path[:0] = [HERE, TORTURE, os.path.join(HERE, "../lib")]
 
 import configs  # noqa: E402
 import look  # noqa: E402
 import model  # noqa: E402
 import nbd  # noqa: E402
+import program  # noqa: E402
 import record  # noqa: E402
 
-
-def load(name):
-    loader = SourceFileLoader("torture_" + name.replace("-", "_"), os.path.join(TORTURE, name))
-    module = module_from_spec(spec_from_loader(loader.name, loader))
-    loader.exec_module(module)
-    return module
-
-
-kill, kill_guest = load("kill"), load("kill-guest")
+kill = program.load("tools/testing/torture/kill")
+kill_guest = program.load("tools/testing/torture/kill-guest")
 
 
 def sector(fill, count=1):

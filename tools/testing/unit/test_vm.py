@@ -10,24 +10,15 @@ import sys
 import tempfile
 import types
 import unittest
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
 
-VM = os.path.join(os.path.dirname(os.path.realpath(__file__)), "../vm")
-sys.path.insert(0, VM)
-sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.realpath(__file__))
+VM = os.path.join(HERE, "../vm")
+sys.path[:0] = [HERE, VM]
 
 import console  # noqa: E402
+import program  # noqa: E402
 
-
-def load(name, path):
-    loader = SourceFileLoader(name, path)
-    module = module_from_spec(spec_from_loader(name, loader))
-    loader.exec_module(module)
-    return module
-
-
-boot = load("boot", os.path.join(VM, "boot"))
+boot = program.load("tools/testing/vm/boot")
 
 REPORTS = """\
 WARNING: CPU: 0 PID: 61 at fs/jbd2/transaction.c:348 start_this_handle+0x1/0x2
