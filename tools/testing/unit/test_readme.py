@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Figures of the README that the repository itself can tell."""
+
+import collections
+import re
+import unittest
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parents[3]
+
+
+class Readme(unittest.TestCase):
+    def test_patches_of_each_topic(self):
+        series = (TOP / "patches/series").read_text(encoding="utf-8").split()
+        said = re.findall(r"^\| (\w+) \| (\d+) \|", (TOP / "README.md").read_text(encoding="utf-8"),
+                          re.MULTILINE)
+        self.assertEqual({topic: int(number) for topic, number in said},
+                         collections.Counter(patch.partition("/")[0] for patch in series))
+
+
+if __name__ == "__main__":
+    unittest.main()
