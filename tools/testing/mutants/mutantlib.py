@@ -13,7 +13,7 @@ from workbench import read
 
 FEWEST, LEAST = 3, 90           # mutants of a subsystem; percent that are to be caught
 HEADERS = ("What", "Harm", "Net")
-NETS = {"kunit": r"test_\w+", "smoke": r"[1-9]\d?", "torture": r"[\w-]+/\w+"}
+NETS = {"kunit": r"test_\w+", "smoke": r"[1-9]\d?", "torture": r"[\w-]+/\w+( \w+)*"}
 DEFAULT_CPUS = "2"
 # Directories, and files elsewhere, by subsystem.
 SUBSYSTEMS = {"arch/um/": "um", "drivers/md/": "dm", "fs/ext4/": "ext4", "fs/jbd2/": "jbd2",

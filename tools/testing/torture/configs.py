@@ -36,7 +36,7 @@ CONFIGS = {
     "xfs-quota": _xfs("-l size=16m", "uquota,gquota"),
 }
 
-CUTS = ("metadata", "fsync", "many", "unlink", "reuse", "sequences")
+CUTS = ("metadata", "fsync", "storm", "many", "unlink", "reuse", "sequences")
 FAULTS = ("freeze", "hotplug", "remount", "resize", "full", "quota", "shutdown", "write-errors",
           "no-memory")
 PROFILES = CUTS + FAULTS

@@ -253,7 +253,10 @@ PROFILES = {
               "truncate": 2, "fallocate": 2, "fsync": 14, "fdatasync": 8, "syncfs": 1},
     # Much is written to many files between two syncs: fast commits of several blocks.
     "many": {"creat": 10, "write": 60, "unlink": 2, "fsync": 2, "fdatasync": 1},
-    "unlink": {"creat": 14, "write": 10, "large": 3, "unlink": 14, "hold": 5, "tmpfile": 2,
+    # Everybody syncs: what is done while somebody else's commit, or fast commit, is under way.
+    "storm": {"creat": 6, "unlink": 4, "rename": 3, "link": 2, "write": 14, "fsync": 16,
+              "fdatasync": 8},
+    "unlink": {"creat": 16, "write": 10, "large": 3, "unlink": 12, "hold": 14, "tmpfile": 2,
                "rename": 2, "setxattr": 2, "fsync": 4, "syncfs": 1},
     # Blocks go from directories and attributes to data and back.
     "reuse": {"mkdir": 10, "rmdir": 9, "setxattr": 6, "removexattr": 4, "creat": 6, "unlink": 8,
@@ -339,7 +342,7 @@ class Random(Runner):
 
     def try_hold(self):
         """Keep a file open and remove its last name, or let go of one."""
-        if len(self.held) > 3:
+        if len(self.held) > 30:
             fid = self.rng.choice(list(self.held))
             os.close(self.held.pop(fid))
             return
@@ -350,7 +353,7 @@ class Random(Runner):
                 self.do("unlink", name)
 
     def try_tmpfile(self):
-        if len(self.held) > 3:
+        if len(self.held) > 30:
             return
         fid = self.tree.next_fid
         if self.do("tmpfile"):
@@ -474,16 +477,19 @@ STEPS = (
     ("rename", "A", "D/A"), ("rename", "D/F", "A"), ("rename", "D", "E"), ("exchange", "A", "B"),
     ("exchange", "A", "D"), ("rmdir", "G"), ("setxattr", "A", "user.a", 20),
     ("setxattr", "A", "user.b", 1000), ("removexattr", "B", "user.b"), ("chmod", "A", 0o600),
-    ("write", "A", 0, 4096), ("write", "A", 8192, 6144), ("write", "A", 65536, 512),
+    ("write", "A", 0, 4096), ("write", "A", 8192, 6144), ("write", "A", 11776, 512),
+    ("write", "A", 65536, 512),
     ("dwrite", "A", 4096, 4096), ("mwrite", "A", 0, 4096), ("truncate", "A", 512),
     ("truncate", "A", 20480), ("fallocate", "A", "alloc", 4096, 16384),
     ("fallocate", "A", "keep", 8192, 16384), ("fallocate", "A", "punch", 0, 4096),
+    ("fallocate", "A", "punch", 2048, 7168),
     ("fallocate", "A", "zero", 4096, 8192), ("fallocate", "A", "collapse", 0, 4096),
     ("fallocate", "A", "insert", 4096, 4096), ("tmpfile", "C"), ("clone", "B", "A"),
 )
 ON_FILES = ("write", "dwrite", "mwrite", "truncate", "fallocate")
 ENDS = (("fsync", "A"), ("fsync", "B"), ("fsync", "C"), ("fdatasync", "A"), ("fsync", "D"),
         ("fsync", ""), ("syncfs",))
+STEP_KINDS = {step[0] for step in (*STEPS, *ENDS)}
 
 
 def sequences(depth, reflink):
@@ -491,7 +497,7 @@ def sequences(depth, reflink):
     steps = [s for s in STEPS if reflink or s[0] != "clone"]
     for length in range(1, depth + 1):
         for sequence in itertools.product(*[steps] * length, ENDS):
-            if Trial(0, "", None).run(0, sequence):
+            if makes_sense(sequence):
                 yield sequence
 
 
@@ -500,25 +506,33 @@ def long_sequences(depth, reflink, rng):
     steps = [s for s in STEPS if reflink or s[0] != "clone"]
     while True:
         sequence = (*rng.choices(steps, k=depth), rng.choice(ENDS))
-        if Trial(0, "", None).run(0, sequence):
+        if makes_sense(sequence):
             yield sequence
+
+
+def makes_sense(sequence):
+    trial = Trial(0, "", None)
+    trial.prepare(0)
+    return trial.run(0, sequence)
 
 
 class Sequence(Runner):
     """Sequences of steps, each in a directory of its own."""
 
-    def run(self, number, sequence):
-        """Do a sequence; returns False where a step makes no sense after those before it."""
+    def prepare(self, number):
+        """What is there before sequence @number; whoever calls this syncs it."""
         top = f"s{number}"
         self.do("mkdir", top)
         self.do("mkdir", f"{top}/D")
         self.do("mkdir", f"{top}/G")
-        for name, size in (("A", 12288), ("B", 8192), ("D/F", 4096)):
+        for name, size in (("A", 11776), ("B", 8192), ("D/F", 4096)):
             self.do("creat", f"{top}/{name}")
             self.do("write", self.tree.names[f"{top}/{name}"].fid, 0, size)
         self.do("setxattr", f"{top}/B", "user.b", 1000)
-        self.do("syncfs")
-        return all(self.one(top, step) for step in sequence)
+
+    def run(self, number, sequence):
+        """Do a sequence; returns False where a step makes no sense after those before it."""
+        return all(self.one(f"s{number}", step) for step in sequence)
 
     def one(self, top, step):
         kind, *args = step

@@ -188,6 +188,7 @@ class Judge(unittest.TestCase):
     def test_every_sequence_of_one_step(self):
         runner = workload.Sequence(0, self.top, self.marks.append)
         for number, sequence in enumerate(workload.sequences(1, False)):
+            runner.prepare(number)
             self.assertTrue(runner.run(number, sequence) or
                             runner.errors, sequence)
         runner.release()
