@@ -473,6 +473,7 @@ class Random(Runner):
 # Sequences: files A, B and directory D are there and on the disk, C is not there.
 STEPS = (
     ("creat", "C"), ("mkdir", "E"), ("symlink", "A", "S"), ("link", "A", "C"), ("link", "A", "D/A"),
+    ("link", "A", "E/A"),
     ("unlink", "A"), ("unlink", "D/F"), ("rename", "A", "B"), ("rename", "A", "C"),
     ("rename", "A", "D/A"), ("rename", "D/F", "A"), ("rename", "D", "E"), ("exchange", "A", "B"),
     ("exchange", "A", "D"), ("rmdir", "G"), ("setxattr", "A", "user.a", 20),
