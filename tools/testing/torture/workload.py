@@ -262,6 +262,7 @@ PROFILES = {
     "reuse": {"mkdir": 10, "rmdir": 9, "setxattr": 6, "removexattr": 4, "creat": 6, "unlink": 8,
               "write": 10, "large": 3, "fallocate": 2, "fsync": 6, "fsyncdir": 2, "syncfs": 1},
 }
+HELD = 30                   # files without a name, at most
 SIZES = {"large": 160 * 1024, None: 48 * 1024}
 XATTR_SIZES = (10, 60, 300, 1500, 3000)
 DIRS = ("", "d0", "d1", "d0/e")
@@ -342,7 +343,7 @@ class Random(Runner):
 
     def try_hold(self):
         """Keep a file open and remove its last name, or let go of one."""
-        if len(self.held) > 30:
+        if len(self.held) > HELD:
             fid = self.rng.choice(list(self.held))
             os.close(self.held.pop(fid))
             return
@@ -353,7 +354,7 @@ class Random(Runner):
                 self.do("unlink", name)
 
     def try_tmpfile(self):
-        if len(self.held) > 30:
+        if len(self.held) > HELD:
             return
         fid = self.tree.next_fid
         if self.do("tmpfile"):
