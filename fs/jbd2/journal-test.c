@@ -15,6 +15,7 @@
 #include <linux/jbd2.h>
 #include <linux/kthread.h>
 #include <linux/prandom.h>
+#include <linux/sched/task.h>
 #include <linux/vmalloc.h>
 
 #define TEST_BLOCKSIZE		1024
@@ -262,6 +263,25 @@ static void test_power_cut(struct kunit *test, const u8 *want)
 	kunit_release_action(test, test_disk_destroy, after);
 }
 
+/* Credits of the running transaction that CPUs keep. */
+static int test_pooled(journal_t *journal)
+{
+	unsigned int cpu;
+	int sum = 0;
+
+	percpu_gate_for_each_used(cpu, &journal->j_gate)
+		sum += atomic_read(&container_of(percpu_gate_slot(&journal->j_gate, cpu),
+						 struct jbd2_slot, gate)->credits);
+	return sum;
+}
+
+/* What the running transaction has promised to handles, for blocks and as reserved. */
+static int test_charged(journal_t *journal)
+{
+	return atomic_read(&journal->j_running_transaction->t_outstanding_credits) -
+	       test_pooled(journal);
+}
+
 /* A stopped handle gives back what it did not use; nested ones are free. */
 static void test_handle_accounting(struct kunit *test)
 {
@@ -274,24 +294,21 @@ static void test_handle_accounting(struct kunit *test)
 	test_write_range(test, 0, 1, 1);
 	t = journal->j_running_transaction;
 	KUNIT_ASSERT_NOT_NULL(test, t);
-	before = atomic_read(&t->t_outstanding_credits);
+	before = test_charged(journal);
 
 	handle = jbd2_journal_start(journal, 10);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, handle);
 	nested = jbd2_journal_start(journal, 99);
 	KUNIT_EXPECT_PTR_EQ(test, handle, nested);
-	KUNIT_EXPECT_EQ(test, before + 10,
-			atomic_read(&t->t_outstanding_credits));
+	KUNIT_EXPECT_EQ(test, before + 10, test_charged(journal));
 	KUNIT_EXPECT_EQ(test, 0, jbd2_journal_extend(handle, 5, 0));
-	KUNIT_EXPECT_EQ(test, before + 15,
-			atomic_read(&t->t_outstanding_credits));
+	KUNIT_EXPECT_EQ(test, before + 15, test_charged(journal));
 	KUNIT_EXPECT_EQ(test, 0, test_write_block(journal, handle, 1, 1));
 	KUNIT_EXPECT_EQ(test, 0, test_write_block(journal, handle, 1, 2));
 	KUNIT_EXPECT_EQ(test, 0, jbd2_journal_stop(nested));
 	KUNIT_EXPECT_EQ(test, 0, jbd2_journal_stop(handle));
 	/* One new block stays charged, however often it was written. */
-	KUNIT_EXPECT_EQ(test, before + 1,
-			atomic_read(&t->t_outstanding_credits));
+	KUNIT_EXPECT_EQ(test, before + 1, test_charged(journal));
 	KUNIT_EXPECT_EQ(test, 2, t->t_nr_buffers);
 	KUNIT_EXPECT_PTR_EQ(test, NULL, journal_current_handle());
 }
@@ -408,6 +425,46 @@ static void test_wrap_and_recover(struct kunit *test)
 			test_power_cut(test, want);
 	}
 	KUNIT_EXPECT_GE(test, wraps, 2);
+	test_power_cut(test, want);
+}
+
+/* The tail of the log stays where blocks are only there, and goes no further. */
+static void test_log_tail(struct kunit *test)
+{
+	struct test_env *env = test->priv;
+	journal_t *journal = env->journal;
+	u8 *want = kunit_kzalloc(test, TEST_FS_BLOCKS, GFP_KERNEL);
+	tid_t tail = journal->j_tail_sequence;
+	unsigned long free = journal->j_free;
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, want);
+	/* More than what makes a commit move the tail. */
+	for (i = 0; free - journal->j_free <= journal->j_max_transaction_buffers; i++) {
+		KUNIT_ASSERT_LT(test, i, 45);
+		test_write_range(test, i * 10, 10, i + 1);
+		memset(want + i * 10, i + 1, 10);
+		KUNIT_ASSERT_EQ(test, 0, jbd2_journal_force_commit(journal));
+	}
+	KUNIT_EXPECT_EQ(test, tail, journal->j_tail_sequence);
+	test_power_cut(test, want);
+
+	/*
+	 * With all of them at home, the next commit is the only one that is needed.
+	 * It would not look at all of the list if another task wanted the CPU.
+	 */
+	KUNIT_ASSERT_EQ(test, 0, sync_blockdev(env->td->bdev));
+	for (i = 0; READ_ONCE(journal->j_checkpoint_transactions); i++) {
+		unsigned long nr = TEST_FS_BLOCKS;
+
+		KUNIT_ASSERT_LT(test, i, 1000);
+		jbd2_journal_shrink_checkpoint_list(journal, &nr);
+		schedule_timeout_uninterruptible(1);
+	}
+	test_write_range(test, TEST_FS_BLOCKS - 3, 3, 0x77);
+	memset(want + TEST_FS_BLOCKS - 3, 0x77, 3);
+	KUNIT_ASSERT_EQ(test, 0, jbd2_journal_force_commit(journal));
+	KUNIT_EXPECT_EQ(test, journal->j_commit_sequence, journal->j_tail_sequence);
 	test_power_cut(test, want);
 }
 
@@ -792,11 +849,339 @@ static void test_revoke_cancel(struct kunit *test)
 	test_power_cut(test, want);
 }
 
+/* The gate is open while every handle may start, and not when one may not. */
+static void test_gate(struct kunit *test)
+{
+	struct test_env *env = test->priv;
+	journal_t *journal = env->journal;
+	struct percpu_gate *gate = &journal->j_gate;
+	handle_t *handle;
+
+	KUNIT_EXPECT_PTR_EQ(test, gate->token, NULL);
+	test_write_range(test, 0, 1, 1);
+	KUNIT_EXPECT_PTR_EQ(test, gate->token, (void *)journal->j_running_transaction);
+
+	jbd2_journal_lock_updates(journal);
+	KUNIT_EXPECT_PTR_EQ(test, gate->token, NULL);
+	jbd2_journal_unlock_updates(journal);
+	test_write_range(test, 0, 1, 2);
+	KUNIT_EXPECT_PTR_EQ(test, gate->token, (void *)journal->j_running_transaction);
+
+	KUNIT_ASSERT_EQ(test, 0, jbd2_journal_force_commit(journal));
+	KUNIT_EXPECT_PTR_EQ(test, gate->token, NULL);
+	test_write_range(test, 0, 1, 3);
+	KUNIT_EXPECT_PTR_EQ(test, gate->token, (void *)journal->j_running_transaction);
+
+	jbd2_journal_abort(journal, -EIO);
+	KUNIT_EXPECT_PTR_EQ(test, gate->token, NULL);
+	handle = jbd2_journal_start(journal, 1);
+	KUNIT_EXPECT_EQ(test, -EROFS, PTR_ERR_OR_ZERO(handle));
+	KUNIT_EXPECT_PTR_EQ(test, gate->token, NULL);
+}
+
+struct test_reserved {
+	struct test_waiter	w;
+	handle_t		*rsv;
+};
+
+static int test_reserved_fn(void *data)
+{
+	struct test_reserved *r = data;
+
+	r->w.ret = jbd2_journal_start_reserved(r->rsv, 0, 0);
+	if (!r->w.ret) {
+		r->w.tid = r->rsv->h_transaction->t_tid;
+		r->w.ret = jbd2_journal_stop(r->rsv);
+	}
+	kthread_complete_and_exit(&r->w.done, 0);
+}
+
+static int test_start_fn(void *data)
+{
+	struct test_waiter *w = data;
+	handle_t *handle = jbd2_journal_start(w->journal, 1);
+
+	w->ret = PTR_ERR_OR_ZERO(handle);
+	if (!w->ret) {
+		w->tid = handle->h_transaction->t_tid;
+		w->ret = jbd2_journal_stop(handle);
+	}
+	kthread_complete_and_exit(&w->done, 0);
+}
+
+/* A transaction that waits to be committed takes reserved handles, and nothing else. */
+static void test_locked(struct kunit *test)
+{
+	struct test_env *env = test->priv;
+	journal_t *journal = env->journal;
+	struct test_waiter *w = kunit_kzalloc(test, sizeof(*w), GFP_KERNEL);
+	struct test_reserved *r = kunit_kzalloc(test, sizeof(*r), GFP_KERNEL);
+	handle_t *handle;
+	transaction_t *t;
+	tid_t tid;
+
+	KUNIT_ASSERT_NOT_NULL(test, w);
+	KUNIT_ASSERT_NOT_NULL(test, r);
+	handle = jbd2__journal_start(journal, 1, 5, 0, GFP_NOFS, 0, 0);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, handle);
+	r->rsv = handle->h_rsv_handle;
+	handle->h_rsv_handle = NULL;
+	t = handle->h_transaction;
+	tid = t->t_tid;
+	KUNIT_EXPECT_EQ(test, 0, jbd2_journal_extend(handle, 1, 0));
+	KUNIT_EXPECT_EQ(test, 1, jbd2_log_start_commit(journal, tid));
+	while (READ_ONCE(t->t_state) != T_LOCKED)
+		cond_resched();
+	KUNIT_EXPECT_GT(test, jbd2_journal_extend(handle, 1, 0), 0);
+
+	w->journal = journal;
+	init_completion(&w->done);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, kthread_run(test_start_fn, w, "jbd2-test-start"));
+	init_completion(&r->w.done);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, kthread_run(test_reserved_fn, r, "jbd2-test-rsv"));
+	KUNIT_EXPECT_TRUE(test, test_waiter_finished(&r->w));
+	KUNIT_EXPECT_EQ(test, 0, r->w.ret);
+	KUNIT_EXPECT_EQ(test, tid, r->w.tid);
+	KUNIT_EXPECT_FALSE(test, completion_done(&w->done));
+
+	KUNIT_EXPECT_EQ(test, T_LOCKED, READ_ONCE(t->t_state));
+	KUNIT_EXPECT_EQ(test, 0, jbd2_journal_stop(handle));
+	KUNIT_EXPECT_TRUE(test, test_waiter_finished(w));
+	KUNIT_EXPECT_EQ(test, 0, w->ret);
+	KUNIT_EXPECT_EQ(test, tid + 1, w->tid);
+	KUNIT_EXPECT_EQ(test, 0, jbd2_log_wait_commit(journal, tid));
+}
+
+/* Handles of several threads, and one who wants to be alone, or commits. */
+struct test_crowd {
+	journal_t		*journal;
+	atomic_t		open;	/* handles */
+	atomic_t		wrong;
+	unsigned int		max;	/* credits that a handle starts with */
+	struct task_struct	*task[TEST_WAITERS];
+};
+
+static int test_crowd_fn(void *data)
+{
+	struct test_crowd *c = data;
+	struct rnd_state rnd;
+
+	prandom_seed_state(&rnd, current->pid);
+	while (!kthread_should_stop()) {
+		unsigned int what = prandom_u32_state(&rnd);
+		handle_t *handle = jbd2_journal_start(c->journal, 2 + what % c->max);
+		transaction_t *t;
+		int err = 0;
+
+		if (IS_ERR(handle)) {
+			atomic_inc(&c->wrong);
+			break;
+		}
+		atomic_inc(&c->open);
+		t = handle->h_transaction;
+		/* As if the journal were larger. */
+		WRITE_ONCE(t->t_pool_max, 16);
+		if (what & BIT(16))
+			err = test_write_block(c->journal, handle, what >> 24, what);
+		if (!err && (what & BIT(17)))
+			err = jbd2_journal_extend(handle, what >> 20 & 15, 0) < 0;
+		if (what & BIT(18))
+			cond_resched();
+		if (err || t != READ_ONCE(c->journal->j_running_transaction))
+			atomic_inc(&c->wrong);
+		atomic_dec(&c->open);
+		if (!(what >> 26) && jbd2_journal_restart(handle, 2))
+			atomic_inc(&c->wrong);
+		if (jbd2_journal_stop(handle))
+			atomic_inc(&c->wrong);
+	}
+	return 0;
+}
+
+static struct test_crowd *test_crowd_start(struct kunit *test, unsigned int max)
+{
+	struct test_env *env = test->priv;
+	struct test_crowd *c = kunit_kzalloc(test, sizeof(*c), GFP_KERNEL);
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, c);
+	c->journal = env->journal;
+	c->max = max;
+	for (i = 0; i < TEST_WAITERS; i++) {
+		struct task_struct *task = kthread_create(test_crowd_fn, c, "jbd2-test-crowd");
+
+		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, task);
+		c->task[i] = get_task_struct(task);
+	}
+	for (i = 0; i < TEST_WAITERS; i++)
+		wake_up_process(c->task[i]);
+	return c;
+}
+
+static void test_crowd_stop(struct kunit *test, struct test_crowd *c)
+{
+	unsigned int i;
+
+	for (i = 0; i < TEST_WAITERS; i++)
+		kthread_stop_put(c->task[i]);
+	KUNIT_EXPECT_EQ(test, 0, atomic_read(&c->wrong));
+}
+
+/* Between lock and unlock of updates there is no handle, however many try. */
+static void test_barrier_alone(struct kunit *test)
+{
+	struct test_env *env = test->priv;
+	struct test_crowd *c = test_crowd_start(test, 8);
+	unsigned int i, j;
+	int open = 0;
+
+	for (i = 0; i < 300; i++) {
+		jbd2_journal_lock_updates(env->journal);
+		for (j = 0; j < 10; j++) {
+			open += atomic_read(&c->open);
+			cond_resched();
+		}
+		jbd2_journal_unlock_updates(env->journal);
+		cond_resched();
+	}
+	test_crowd_stop(test, c);
+	KUNIT_EXPECT_EQ(test, 0, open);
+}
+
+/* What a handle did not use is there for the next one on that CPU. */
+static void test_pool(struct kunit *test)
+{
+	struct test_env *env = test->priv;
+	journal_t *journal = env->journal;
+	transaction_t *t;
+	handle_t *handle;
+	int before;
+
+	test_write_range(test, 0, 1, 1);
+	t = journal->j_running_transaction;
+	migrate_disable();
+	/* Whatever the size of the journal, and the number of CPUs. */
+	jbd2_empty_pools(journal, t);
+	before = atomic_read(&t->t_outstanding_credits);
+	t->t_pool_max = 20;
+
+	handle = jbd2_journal_start(journal, 10);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, handle);
+	/* Together with some for the next. */
+	KUNIT_EXPECT_EQ(test, 10, test_pooled(journal));
+	KUNIT_EXPECT_EQ(test, before + 20, atomic_read(&t->t_outstanding_credits));
+	KUNIT_EXPECT_EQ(test, 0, jbd2_journal_extend(handle, 7, 0));
+	KUNIT_EXPECT_EQ(test, 3, test_pooled(journal));
+	KUNIT_EXPECT_EQ(test, 0, jbd2_journal_stop(handle));
+	KUNIT_EXPECT_EQ(test, 20, test_pooled(journal));
+	KUNIT_EXPECT_EQ(test, before + 20, atomic_read(&t->t_outstanding_credits));
+
+	/* More than may be kept. */
+	handle = jbd2_journal_start(journal, 30);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, handle);
+	KUNIT_EXPECT_EQ(test, before + 30, test_charged(journal));
+	KUNIT_EXPECT_EQ(test, 0, jbd2_journal_stop(handle));
+	KUNIT_EXPECT_LE(test, test_pooled(journal), 20);
+	KUNIT_EXPECT_EQ(test, before, test_charged(journal));
+
+	jbd2_empty_pools(journal, t);
+	KUNIT_EXPECT_EQ(test, 0, test_pooled(journal));
+	KUNIT_EXPECT_EQ(test, before, atomic_read(&t->t_outstanding_credits));
+	handle = jbd2_journal_start(journal, 10);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, handle);
+	KUNIT_EXPECT_EQ(test, 0, jbd2_journal_stop(handle));
+	KUNIT_EXPECT_EQ(test, 0, test_pooled(journal));
+	migrate_enable();
+}
+
+/* A handle that needs what another CPU keeps gets it, and no new transaction. */
+static void test_pool_of_others(struct kunit *test)
+{
+	struct test_env *env = test->priv;
+	journal_t *journal = env->journal;
+	struct percpu_gate_slot *slot;
+	unsigned int i, other;
+	transaction_t *t;
+	handle_t *handle;
+	int left;
+	tid_t tid;
+
+	if (num_possible_cpus() == 1)
+		kunit_skip(test, "there is only one CPU");
+
+	/* Where the handle starts: with an open gate, with a closed one, extended. */
+	for (i = 0; i < 3; i++) {
+		test_write_range(test, 0, 1, 1);
+		t = journal->j_running_transaction;
+		tid = t->t_tid;
+		jbd2_empty_pools(journal, t);
+		left = journal->j_max_transaction_buffers -
+		       atomic_read(&t->t_outstanding_credits);
+
+		/* All that there is, in the pool of a CPU that is not this one. */
+		migrate_disable();
+		other = cpumask_any_but(cpu_possible_mask, raw_smp_processor_id());
+		slot = percpu_gate_slot(&journal->j_gate, other);
+		cpumask_set_cpu(other, journal->j_gate.used);
+		t->t_pool_max = left;
+		atomic_add(left, &t->t_outstanding_credits);
+		atomic_set(&container_of(slot, struct jbd2_slot, gate)->credits, left);
+
+		if (i == 1) {
+			jbd2_journal_lock_updates(journal);
+			jbd2_journal_unlock_updates(journal);
+		}
+		handle = jbd2_journal_start(journal, i == 2 ? 1 : left / 2);
+		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, handle);
+		KUNIT_EXPECT_EQ(test, tid, handle->h_transaction->t_tid);
+		if (i == 2)
+			KUNIT_EXPECT_EQ(test, 0, jbd2_journal_extend(handle, left / 2, 0));
+		KUNIT_EXPECT_EQ(test, 0, jbd2_journal_stop(handle));
+		migrate_enable();
+		KUNIT_EXPECT_EQ(test, 0, test_pooled(journal));
+		KUNIT_ASSERT_EQ(test, 0, jbd2_journal_force_commit(journal));
+	}
+}
+
+/* Whatever handles do, in the end the transaction has promised what it needs. */
+static void test_credits_conserved(struct kunit *test)
+{
+	struct test_env *env = test->priv;
+	journal_t *journal = env->journal;
+	unsigned int i, pooled = 0;
+
+	for (i = 0; i < 40; i++) {
+		unsigned int max = journal->j_max_transaction_buffers / 6;
+		struct test_crowd *c = test_crowd_start(test, max);
+		transaction_t *t;
+		handle_t *handle;
+
+		schedule_timeout_uninterruptible(1);
+		test_crowd_stop(test, c);
+
+		/* It keeps the transaction from being switched, and emptied. */
+		handle = jbd2_journal_start(journal, 1);
+		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, handle);
+		t = handle->h_transaction;
+		/* Until then some buffers are that one's. */
+		KUNIT_EXPECT_EQ(test, 0, jbd2_log_wait_commit(journal, t->t_tid - 1));
+		KUNIT_EXPECT_EQ(test, test_charged(journal),
+				journal->j_transaction_overhead_buffers +
+				t->t_nr_buffers + 1);
+		pooled += test_pooled(journal);
+		KUNIT_EXPECT_EQ(test, 0, jbd2_journal_stop(handle));
+	}
+	KUNIT_EXPECT_GT(test, pooled, 0);
+	KUNIT_ASSERT_EQ(test, 0, jbd2_journal_force_commit(journal));
+	KUNIT_EXPECT_EQ(test, 0, test_pooled(journal));
+}
+
 static struct kunit_case journal_test_cases[] = {
 	KUNIT_CASE(test_handle_accounting),
 	KUNIT_CASE_SLOW(test_commit_blocks),
 	KUNIT_CASE(test_log_blocks),
 	KUNIT_CASE_SLOW(test_wrap_and_recover),
+	KUNIT_CASE(test_log_tail),
 	KUNIT_CASE(test_uncommitted_is_lost),
 	KUNIT_CASE(test_fc_replay_full),
 	KUNIT_CASE_SLOW(test_wait_commit),
@@ -806,6 +1191,12 @@ static struct kunit_case journal_test_cases[] = {
 	KUNIT_CASE_SLOW(test_reserved_wakeup),
 	KUNIT_CASE_SLOW(test_triggers),
 	KUNIT_CASE(test_revoke_cancel),
+	KUNIT_CASE(test_gate),
+	KUNIT_CASE(test_locked),
+	KUNIT_CASE_SLOW(test_barrier_alone),
+	KUNIT_CASE(test_pool),
+	KUNIT_CASE(test_pool_of_others),
+	KUNIT_CASE_SLOW(test_credits_conserved),
 	{}
 };
 

@@ -262,6 +262,23 @@ static inline void percpu_gate_leave(struct percpu_gate *gate,
 }
 
 /**
+ * percpu_gate_back_out() - leave as if never having been inside
+ * @gate: the gate, which must not be destroyed before this returns
+ * @slot: what percpu_gate_enter() gave
+ *
+ * For who is let in, but finds that it cannot do there what it came for. It is not
+ * counted in percpu_gate_left().
+ *
+ * Context: As percpu_gate_leave().
+ */
+static inline void percpu_gate_back_out(struct percpu_gate *gate,
+					struct percpu_gate_slot *slot)
+{
+	rwsem_release(&gate->dep_map, _THIS_IP_);
+	__percpu_gate_uncount(gate, slot, 0);
+}
+
+/**
  * percpu_gate_open() - let tasks enter
  * @gate: the gate
  * @token: what they get, not NULL
@@ -290,18 +307,26 @@ static inline void percpu_gate_close(struct percpu_gate *gate)
 	smp_mb();
 }
 
+/**
+ * percpu_gate_for_each_used() - CPUs of which the slot may be in use
+ * @cpu: unsigned int
+ * @gate: the gate
+ *
+ * Bits of the mask appear meanwhile: for_each_cpu() does not read it as atomic.
+ */
+#define percpu_gate_for_each_used(cpu, gate)				\
+	for_each_possible_cpu(cpu)					\
+		if (!cpumask_test_cpu(cpu, (gate)->used)) {		\
+		} else
+
 /* The first slot that somebody is in, or NULL. */
 static inline struct percpu_gate_slot *__percpu_gate_busy(const struct percpu_gate *gate)
 {
 	unsigned int cpu;
 
-	/* Bits appear meanwhile: for_each_cpu() does not read them as atomic. */
-	for_each_possible_cpu(cpu) {
-		struct percpu_gate_slot *slot;
+	percpu_gate_for_each_used(cpu, gate) {
+		struct percpu_gate_slot *slot = percpu_gate_slot(gate, cpu);
 
-		if (!cpumask_test_cpu(cpu, gate->used))
-			continue;
-		slot = percpu_gate_slot(gate, cpu);
 		if (atomic64_read(&slot->count) & PERCPU_GATE_INSIDE)
 			return slot;
 	}
@@ -382,7 +407,7 @@ static inline u32 percpu_gate_left(const struct percpu_gate *gate)
 	unsigned int cpu;
 	u32 sum = 0;
 
-	for_each_possible_cpu(cpu)
+	percpu_gate_for_each_used(cpu, gate)
 		sum += (u32)(atomic64_read(&percpu_gate_slot(gate, cpu)->count) >> 32);
 	return sum;
 }

@@ -96,6 +96,11 @@ static void test_token(struct kunit *test)
 	percpu_gate_leave(&t->gate, slot);
 	KUNIT_EXPECT_EQ(test, 2, percpu_gate_left(&t->gate));
 	KUNIT_EXPECT_EQ(test, 0, inside(&t->gate));
+
+	KUNIT_EXPECT_NOT_NULL(test, percpu_gate_enter(&t->gate, &slot));
+	percpu_gate_back_out(&t->gate, slot);
+	KUNIT_EXPECT_EQ(test, 2, percpu_gate_left(&t->gate));
+	KUNIT_EXPECT_EQ(test, 0, inside(&t->gate));
 }
 
 /* A count that is taken back is seen while it is there, and then never was. */
@@ -133,9 +138,11 @@ static void test_wraps(struct kunit *test)
 	u32 before;
 	int i, cpu;
 
-	for_each_possible_cpu(cpu)
+	for_each_possible_cpu(cpu) {
 		atomic64_set(&percpu_gate_slot(&t->gate, cpu)->count,
 			     (s64)((U32_MAX - 1ULL) << 32));
+		cpumask_set_cpu(cpu, t->gate.used);
+	}
 	before = percpu_gate_left(&t->gate);
 	percpu_gate_open(&t->gate, t->eras);
 	for (i = 0; i < 3; i++)

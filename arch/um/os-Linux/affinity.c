@@ -11,7 +11,6 @@
 #include <sys/syscall.h>
 #include <init.h>
 #include <os.h>
-#include <skas/mm_id.h>
 #include <smp.h>
 #include "internal.h"
 
@@ -56,19 +55,22 @@ void os_pin_cpu_thread(void)
 
 /**
  * os_pin_stub() - have a stub process run on the host CPU of its CPU thread
- * @mm_idp: the stub process, which the calling CPU thread is about to run
+ * @pid: the stub process, which the calling CPU thread is about to run
+ * @data: the page that it shares with us
  *
  * A system call on the host only when the stub process was last run by another
  * CPU thread. If that fails the process is gone, or slow; neither matters here.
  *
- * Context: CPU thread which owns the turnstile of @mm_idp.
+ * Context: CPU thread which owns the turnstile of the stub process.
  */
-void os_pin_stub(struct mm_id *mm_idp)
+void os_pin_stub(int pid, struct stub_data *data)
 {
-	if (!pin_cpus || mm_idp->cpu == uml_curr_cpu())
+	int cpu = uml_curr_cpu();
+
+	if (!pin_cpus || data->cpu == cpu)
 		return;
-	mm_idp->cpu = uml_curr_cpu();
-	pin(mm_idp->pid, mm_idp->cpu);
+	data->cpu = cpu;
+	pin(pid, cpu);
 }
 
 /* Helper threads serve all CPUs; they would inherit what their creator has. */

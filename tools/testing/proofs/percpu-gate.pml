@@ -16,7 +16,7 @@
  * Code: include/linux/percpu-gate.h __percpu_gate_uncount: atomic64_add_return(left - 1, &slot->count); ... if (!(count & PERCPU_GATE_INSIDE) && waitqueue_active(&gate->wait)) __wake_up(&gate->wait, TASK_NORMAL, 0, slot);
  * Code: include/linux/percpu-gate.h percpu_gate_wake: ->slot != slot) return 0; return autoremove_wake_function(
  * Code: include/linux/percpu-gate.h percpu_gate_close: WRITE_ONCE(gate->token, NULL); ... smp_mb();
- * Code: include/linux/percpu-gate.h __percpu_gate_busy: if (!cpumask_test_cpu(cpu, gate->used)) continue; ... if (atomic64_read(&slot->count) & PERCPU_GATE_INSIDE) return slot; } ... smp_acquire__after_ctrl_dep(); return NULL;
+ * Code: include/linux/percpu-gate.h __percpu_gate_busy: if (atomic64_read(&slot->count) & PERCPU_GATE_INSIDE) return slot; } ... smp_acquire__after_ctrl_dep(); return NULL;
  * Code: include/linux/percpu-gate.h percpu_gate_wait: while ((waiter.slot = __percpu_gate_busy(gate))) { ... prepare_to_wait(&gate->wait, &waiter.entry, TASK_UNINTERRUPTIBLE); if (atomic64_read(&waiter.slot->count) & PERCPU_GATE_INSIDE) schedule(); finish_wait(
  * Code: kernel/sched/wait.c prepare_to_wait: __add_wait_queue(wq_head, wq_entry); set_current_state(state);
  *
