@@ -7,7 +7,8 @@ one of "planted_all", the same while everything on all CPUs is counted, or of "d
 accesses of another task and of an interrupt in the middle, which must not be seen. HANDLE is
 one of starting and stopping a handle on mainline, where fs/jbd2/transaction.c has two atomic
 operations on j_state_lock (taken and released for reading) and five on the transaction:
-t_updates twice, t_outstanding_credits twice, t_handle_count once.
+t_updates twice, t_outstanding_credits twice, t_handle_count once. NOTHING is a run of the same
+on the stack: no CPU writes a line that another one touches.
 """
 
 import argparse
@@ -75,16 +76,22 @@ def handle(seen):
     return wrong + [f"{struct} {member} is not seen as shared" for struct, member in expected]
 
 
+def nothing(seen):
+    """What is wrong with a run in which CPUs share nothing."""
+    return [f"{line['object']} {fields(line)} is shared" for line in seen["lines"]]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("planted", metavar="PLANTED", nargs="+", help="files of the microscope")
     parser.add_argument("--among", metavar="AMONG", nargs="+", required=True)
     parser.add_argument("--handle", metavar="HANDLE", nargs="+", required=True)
+    parser.add_argument("--nothing", metavar="NOTHING", nargs="+", required=True)
     args = parser.parse_args()
     status = 0
     for check, paths in ((planted, args.planted), (among, args.among),
-                         (handle, args.handle)):
+                         (handle, args.handle), (nothing, args.nothing)):
         for path in paths:
             with open(path, encoding="utf-8") as file:
                 seen = json.load(file)

@@ -177,6 +177,7 @@ class TestVerify(unittest.TestCase):
     def test_good(self):
         self.assertEqual(verify.planted(self.planted()), [])
         self.assertEqual(verify.handle(self.handle()), [])
+        self.assertEqual(verify.nothing({"cpus": 2, "lines": []}), [])
 
     def test_bad_planted(self):
         for change in (lambda s: s["lines"].pop(0), lambda s: s["lines"].pop(1),
@@ -199,6 +200,9 @@ class TestVerify(unittest.TestCase):
             seen = self.planted()
             seen["lines"].append(self.line("jbench_planted", [offset], 1))
             self.assertEqual(len(verify.among(seen)), 1)
+
+    def test_not_nothing(self):
+        self.assertEqual(len(verify.nothing(self.handle())), 4)
 
     def test_bad_handle(self):
         for change in (lambda s: s["lines"].pop(0), lambda s: s["lines"].pop(1),
