@@ -302,6 +302,7 @@ class Parsing(unittest.TestCase):
     def test_subsystem(self):
         for path, name in (("fs/jbd2/commit.c", "jbd2"), ("include/linux/jbd2.h", "jbd2"),
                            ("drivers/md/dm-log-writes.c", "dm"), ("arch/um/Kconfig", "um"),
+                           ("arch/x86/um/asm/barrier.h", "um"),
                            ("fs/xfs/libxfs/x.c", "xfs"), ("fs/iomap/buffered-io.c", "fs/iomap")):
             self.assertEqual(mutantlib.subsystem_of(path), name)
 
