@@ -4,11 +4,8 @@
 
 PLANTED is a run of the operation "planted", whose accesses are known from jbench.c. AMONG is
 one of "planted_all", the same while everything on all CPUs is counted, or of "disturbed", with
-accesses of another task and of an interrupt in the middle, which must not be seen. HANDLE is
-one of starting and stopping a handle on mainline, where fs/jbd2/transaction.c has two atomic
-operations on j_state_lock (taken and released for reading) and five on the transaction:
-t_updates twice, t_outstanding_credits twice, t_handle_count once. NOTHING is a run of the same
-on the stack: no CPU writes a line that another one touches.
+accesses of another task and of an interrupt in the middle, which must not be seen. NOTHING is
+a run in which no CPU writes a line that another one touches, as when handles start and stop.
 """
 
 import argparse
@@ -17,10 +14,6 @@ import sys
 
 # Of jbench_planted: the first byte of each line's cache line, and accesses per operation.
 PLANTED = {"+0": (3, 0), "+64": (0, 1)}
-HANDLE = {("journal_s", "j_state_lock"): 2, ("transaction_s", "t_updates"): 5}
-# Also written when the last handle ends, and, each its own, by CPUs that queue for the spinlock
-# in it. Whether they do depends on the other CPUs.
-MAYBE = (("journal_s", "j_wait_updates"), ("per-CPU qnodes", "+"))
 
 
 def fields(line):
@@ -56,26 +49,6 @@ def among(seen):
     return planted({**seen, "lines": mine, "summary": {"atomics": 3, "lines_written": 2}})
 
 
-def handle(seen):
-    """What is wrong with a run of handle on mainline."""
-    wrong = []
-    expected = dict(HANDLE)
-    for line in seen["lines"]:
-        names = fields(line)
-        for struct, member in list(expected):
-            if line["object"] == struct and member in names:
-                atomics = expected.pop((struct, member))
-                if line["atomics"] != atomics:
-                    wrong.append(f"{struct} {names}: {line['atomics']} atomic operations, "
-                                 f"not {atomics}")
-                break
-        else:
-            if not any(line["object"] == maybe and all(n.startswith(member) for n in names)
-                       for maybe, member in MAYBE):
-                wrong.append(f"{line['object']} {names} is shared")
-    return wrong + [f"{struct} {member} is not seen as shared" for struct, member in expected]
-
-
 def nothing(seen):
     """What is wrong with a run in which CPUs share nothing."""
     return [f"{line['object']} {fields(line)} is shared" for line in seen["lines"]]
@@ -86,12 +59,11 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("planted", metavar="PLANTED", nargs="+", help="files of the microscope")
     parser.add_argument("--among", metavar="AMONG", nargs="+", required=True)
-    parser.add_argument("--handle", metavar="HANDLE", nargs="+", required=True)
     parser.add_argument("--nothing", metavar="NOTHING", nargs="+", required=True)
     args = parser.parse_args()
     status = 0
     for check, paths in ((planted, args.planted), (among, args.among),
-                         (handle, args.handle), (nothing, args.nothing)):
+                         (nothing, args.nothing)):
         for path in paths:
             with open(path, encoding="utf-8") as file:
                 seen = json.load(file)
