@@ -229,7 +229,7 @@ class Look:
         if fsck.returncode > 1:
             raise Finding(f"e2fsck -fy: exit status {fsck.returncode}\n{fsck.stdout.strip()}")
 
-    def names(self, runs, synced, times, judge):
+    def names(self, runs, synced, times, judge, mended=False):
         extra = set(os.listdir(MNT2)) ^ {f"w{n}" for n in range(len(runs))} ^ \
             ({"lost+found"} if self.config.fs == "ext4" else set())
         if extra:
@@ -242,7 +242,7 @@ class Look:
                     contents = self.settled(run, contents)
                 else:
                     model.judge(run, (signature, contents), (synced[number], times),
-                                "stale" in self.config.features)
+                                "stale" in self.config.features, mended)
             except Finding as finding:
                 raise Finding(f"worker {number}: {finding}") from finding
             self.count["files looked at"] += len(contents)

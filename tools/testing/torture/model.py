@@ -17,6 +17,7 @@ import struct
 import zlib
 
 SECTOR = 512
+BLOCK = 4096
 STAMP = struct.Struct("<IIII")
 # On disk it is the magic number of a block of jbd2's log: journaled data has to be escaped.
 MAGIC = 0x98393bc0
@@ -399,12 +400,14 @@ def show(entries, limit=6):
     return "\n".join(lines) or "    nothing"
 
 
-def judge(worker, found, acknowledged, stale_allowed=False):
+def judge(worker, found, acknowledged, stale_allowed=False, mended=False):
     """Compare what a worker's directory holds with what it must; raises Finding.
 
     found          (signature, {path: function that returns the file's content})
     acknowledged   as for Worker.durable()
-    stale_allowed  data=writeback: what was not synced may be anything
+    stale_allowed  data=writeback: what was not synced may be anything, and so may what was
+                   removed: its blocks are free before the removal is durable
+    mended         e2fsck has seen to it: it has a file end where its last block does
     Returns how many operations are there.
     """
     signature, contents = found
@@ -428,10 +431,15 @@ def judge(worker, found, acknowledged, stale_allowed=False):
         if state < first or worker.maps[state] in tried:
             continue
         tried.append(worker.maps[state])
+        left = set(worker.maps[state].values())
+        if stale_allowed:
+            left.intersection_update(*(m.values() for m in worker.maps[state:]))
         try:
             for path, fid in worker.maps[state].items():
+                if fid not in left:
+                    continue
                 judge_file(worker.tree.nodes[fid], path, contents[path](), data[fid],
-                           stale_allowed)
+                           stale_allowed, mended)
             return state
         except Finding as finding:
             wrong = wrong or finding
@@ -448,12 +456,13 @@ def mixed(sector, allowed):
     return len(set(rest)) == 1 and parts[0] in units and rest[0] in units
 
 
-def judge_file(node, path, content, synced, stale_allowed):
+def judge_file(node, path, content, synced, stale_allowed, mended=False):
     """Compare a file's content with what it may be if its data is durable up to @synced."""
     where = f"{path} (file {node.fid:#x}, durable up to operation {synced})"
     sizes = since(node.sizes, synced)
-    if not min(sizes) <= len(content) <= max(sizes):
-        raise Finding(f"{where}: {len(content)} bytes, not {min(sizes)} to {max(sizes)}")
+    most = -(-max(sizes) // BLOCK) * BLOCK if mended else max(sizes)
+    if not min(sizes) <= len(content) <= most:
+        raise Finding(f"{where}: {len(content)} bytes, not {min(sizes)} to {most}")
     shuffled = any(n > synced for n in node.shuffled)
     anything = None
     for sector in range(len(content) // SECTOR):

@@ -12,9 +12,8 @@ import random
 import time
 
 import model
-from model import SECTOR
+from model import BLOCK, SECTOR
 
-BLOCK = 4096
 LIBC = ctypes.CDLL(None, use_errno=True)
 AT_FDCWD = -100
 AT_EMPTY_PATH = 0x1000

@@ -274,6 +274,25 @@ class Judge(unittest.TestCase):
         with self.assertRaises(model.Finding):
             self.judge(runner, [2], stale=True)
 
+    def test_writeback_removed(self):
+        """With data=writeback the blocks of a file are given away before its removal is durable."""
+        runner = self.do(("creat", "a"), ("write", self.F, 0, 4096), ("fsync", self.F))
+        old = model.pattern(self.F, 2, 0, 8)
+        runner.do("unlink", "a")
+        with open(self.path("a"), "wb") as file:
+            file.write(old[:-512] + model.pattern(self.F + 1, 9, 0, 1))
+        self.judge(runner, [2], stale=True)
+        self.lost(runner, "has data of file", [2])
+
+    def test_mended(self):
+        runner = self.do(("creat", "a"), ("write", self.F, 0, 4608))
+        worker = model.Worker(0, runner.operations)
+        os.truncate(self.path("a"), 8192)
+        signature, contents, _ = guest.look.collect(self.top)
+        model.judge(worker, (signature, contents), (set(), []), mended=True)
+        with self.assertRaisesRegex(model.Finding, "8192 bytes"):
+            model.judge(worker, (signature, contents), (set(), []))
+
     def test_sizes(self):
         runner = self.do(("creat", "a"), ("write", self.F, 0, 2048), ("fsync", self.F),
                          ("truncate", self.F, 4096))
