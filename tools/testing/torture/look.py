@@ -132,6 +132,7 @@ class Look:
         self.name, self.config = name, CONFIGS[name]
         self.count = collections.Counter()
         self.constant = None        # inodes that are used, but not found by walking
+        self.mended = False         # by e2fsck, after errors
 
     def unit(self, image):
         """What of the device is written all or none, because the filesystem relies on it.
@@ -165,8 +166,7 @@ class Look:
 
     def look_at(self, device, names, dirty, after_errors=False):
         """Mount what is there, look at the names, unmount, check; raises Finding."""
-        if after_errors:
-            self.mend(device)
+        self.mended = after_errors and self.mend(device)
         kmsg = Kmsg()
         refused = mount(self.config, device, MNT2)
         if refused:
@@ -219,17 +219,19 @@ class Look:
 
     def mend(self, device):
         """What an operator does after errors. e2fsck -p is not enough: it does not trust the list
-        of orphans of a filesystem that has noted errors, and then asks what to do with them."""
+        of orphans of a filesystem that has noted errors, and then asks what to do with them.
+        Returns whether there was something to mend."""
         if self.config.fs != "ext4":
-            return
+            return False
         fsck = subprocess.run(["e2fsck", "-fy", device], stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, encoding="utf-8", errors="replace",
                               check=False)
         self.count["mended by fsck"] += fsck.returncode == 1
         if fsck.returncode > 1:
             raise Finding(f"e2fsck -fy: exit status {fsck.returncode}\n{fsck.stdout.strip()}")
+        return fsck.returncode == 1
 
-    def names(self, runs, synced, times, judge, mended=False):
+    def names(self, runs, synced, times, judge):
         extra = set(os.listdir(MNT2)) ^ {f"w{n}" for n in range(len(runs))} ^ \
             ({"lost+found"} if self.config.fs == "ext4" else set())
         if extra:
@@ -242,7 +244,7 @@ class Look:
                     contents = self.settled(run, contents)
                 else:
                     model.judge(run, (signature, contents), (synced[number], times),
-                                "stale" in self.config.features, mended)
+                                "stale" in self.config.features, self.mended)
             except Finding as finding:
                 raise Finding(f"worker {number}: {finding}") from finding
             self.count["files looked at"] += len(contents)

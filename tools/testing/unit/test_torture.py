@@ -283,6 +283,9 @@ class Judge(unittest.TestCase):
             file.write(old[:-512] + model.pattern(self.F + 1, 9, 0, 1))
         self.judge(runner, [2], stale=True)
         self.lost(runner, "has data of file", [2])
+        os.truncate(self.path("a"), 3584)
+        with self.assertRaisesRegex(model.Finding, "3584 bytes"):
+            self.judge(runner, [2], stale=True)
 
     def test_mended(self):
         runner = self.do(("creat", "a"), ("write", self.F, 0, 4608))
