@@ -18,6 +18,8 @@
 #include <linux/sched/task.h>
 #include <linux/vmalloc.h>
 
+#include "batch.h"
+
 #define TEST_BLOCKSIZE		1024
 #define TEST_JOURNAL_BLOCKS	JBD2_MIN_JOURNAL_BLOCKS
 #define TEST_FS_START		TEST_JOURNAL_BLOCKS
@@ -155,6 +157,7 @@ struct test_env {
 	struct test_disk	*td;
 	journal_t		*journal;
 	struct test_bmap	bmap;
+	void			*token;		/* of the gate, see test_next_bmap() */
 };
 
 /* The journal must be gone before the disk is. */
@@ -270,8 +273,7 @@ static int test_pooled(journal_t *journal)
 	int sum = 0;
 
 	percpu_gate_for_each_used(cpu, &journal->j_gate)
-		sum += atomic_read(&container_of(percpu_gate_slot(&journal->j_gate, cpu),
-						 struct jbd2_slot, gate)->credits);
+		sum += atomic_read(jbd2_pool(percpu_gate_slot(&journal->j_gate, cpu)));
 	return sum;
 }
 
@@ -446,6 +448,10 @@ static void test_log_tail(struct kunit *test)
 		memset(want + i * 10, i + 1, 10);
 		KUNIT_ASSERT_EQ(test, 0, jbd2_journal_force_commit(journal));
 	}
+	/* The one that would, if it could. */
+	test_write_range(test, 0, 10, 0x66);
+	memset(want, 0x66, 10);
+	KUNIT_ASSERT_EQ(test, 0, jbd2_journal_force_commit(journal));
 	KUNIT_EXPECT_EQ(test, tail, journal->j_tail_sequence);
 	test_power_cut(test, want);
 
@@ -735,6 +741,110 @@ static void test_reserved_wakeup(struct kunit *test)
 	}
 }
 
+/* Who waits with a synchronous handle waits as long as a commit takes, within limits. */
+static void test_batch_delay(struct kunit *test)
+{
+	static const struct {
+		u64 age, average;
+		u32 min, max;
+		u64 delay;
+	} cases[] = {
+		{ 0, 2000000, 0, 15000, 2000000 },
+		{ 1999999, 2000000, 0, 15000, 2000000 },
+		{ 2000000, 2000000, 0, 15000, 0 },
+		{ 0, 0, 0, 15000, 0 },
+		{ 0, 1, 100, 15000, 100000 },
+		{ 100000, 1, 100, 15000, 0 },
+		{ 0, 80000000, 0, 15000, 15000000 },
+		{ 15000000, 80000000, 0, 15000, 0 },
+		{ 0, 2000000, 20000, 15000, 15000000 },
+		{ 0, 2000000, 0, 0, 0 },
+		/* Microseconds that are too many nanoseconds for 32 bits. */
+		{ 0, 1, 5000000, 5000000, 5000000000 },
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++)
+		KUNIT_EXPECT_EQ_MSG(test, cases[i].delay,
+				    jbd2_batch_delay(cases[i].age, cases[i].average,
+						     cases[i].min, cases[i].max),
+				    "case %u", i);
+}
+
+/* Nobody waits for a group that is not there, nor long for one that is. */
+static void test_rejoin_delay(struct kunit *test)
+{
+	static const struct {
+		u64 average;
+		bool waiters, requested;
+		u32 max;
+		u64 delay;
+	} cases[] = {
+		{ 16000000, false, false, 15000, 0 },
+		{ 16000000, false, true, 15000, 0 },
+		{ 16000000, true, false, 15000, 0 },
+		{ 16000000, true, true, 15000, 500000 },
+		{ 7999999, true, true, 15000, 499999 },
+		{ 160, true, true, 15000, 10 },
+		{ 0, true, true, 15000, 0 },
+		{ 16000000, true, true, 0, 0 },
+		{ 16000000, true, true, 7, 7000 },
+		{ 16000000, true, true, U32_MAX, 500000 },
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++)
+		KUNIT_EXPECT_EQ_MSG(test, cases[i].delay,
+				    jbd2_rejoin_delay(cases[i].average, cases[i].waiters,
+						      cases[i].requested, cases[i].max),
+				    "case %u", i);
+}
+
+static int test_sync_fn(void *data)
+{
+	struct test_waiter *w = data;
+	handle_t *handle = jbd2_journal_start(w->journal, 1);
+
+	w->ret = PTR_ERR_OR_ZERO(handle);
+	if (!w->ret) {
+		w->tid = handle->h_transaction->t_tid;
+		handle->h_sync = 1;
+		w->ret = jbd2_journal_stop(handle);
+	}
+	kthread_complete_and_exit(&w->done, 0);
+}
+
+/* Who waits for others to join has no handle open, and ends when the commit does. */
+static void test_batch_sleeps_outside(struct kunit *test)
+{
+	struct test_env *env = test->priv;
+	journal_t *journal = env->journal;
+	struct test_waiter *w = kunit_kzalloc(test, sizeof(*w), GFP_KERNEL);
+	u32 left = percpu_gate_left(&journal->j_gate);
+	unsigned long end = jiffies + 10 * HZ;
+	tid_t tid;
+
+	KUNIT_ASSERT_NOT_NULL(test, w);
+	w->journal = journal;
+	init_completion(&w->done);
+	/* Longer than this loop, shorter than what is waited for in the end. */
+	journal->j_min_batch_time = 30 * USEC_PER_SEC;
+	journal->j_max_batch_time = 30 * USEC_PER_SEC;
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, kthread_run(test_sync_fn, w, "jbd2-test-sync"));
+	while (percpu_gate_left(&journal->j_gate) == left && time_before(jiffies, end))
+		cond_resched();
+	KUNIT_EXPECT_NE(test, left, percpu_gate_left(&journal->j_gate));
+	KUNIT_EXPECT_FALSE(test, completion_done(&w->done));
+	tid = journal->j_running_transaction->t_tid;
+	KUNIT_EXPECT_FALSE(test, jbd2_commit_requested(journal, tid));
+	KUNIT_EXPECT_EQ(test, 0, jbd2_journal_force_commit(journal));
+	KUNIT_EXPECT_TRUE(test, test_waiter_finished(w));
+	KUNIT_EXPECT_EQ(test, 0, w->ret);
+	KUNIT_EXPECT_EQ(test, tid, w->tid);
+	KUNIT_EXPECT_TRUE(test, jbd2_transaction_committed(journal, tid));
+	journal->j_max_batch_time = 0;
+}
+
 struct test_trigger {
 	struct jbd2_buffer_trigger_type type;
 	int frozen;
@@ -929,7 +1039,7 @@ static void test_locked(struct kunit *test)
 	t = handle->h_transaction;
 	tid = t->t_tid;
 	KUNIT_EXPECT_EQ(test, 0, jbd2_journal_extend(handle, 1, 0));
-	KUNIT_EXPECT_EQ(test, 1, jbd2_log_start_commit(journal, tid));
+	KUNIT_EXPECT_EQ(test, 1, jbd2_journal_start_commit(journal, NULL));
 	while (READ_ONCE(t->t_state) != T_LOCKED)
 		cond_resched();
 	KUNIT_EXPECT_GT(test, jbd2_journal_extend(handle, 1, 0), 0);
@@ -952,12 +1062,65 @@ static void test_locked(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, jbd2_log_wait_commit(journal, tid));
 }
 
+static int test_next_bmap(journal_t *journal, sector_t *block)
+{
+	struct test_env *env = journal->j_private;
+
+	/* The first log block: the commit has just let handles go on. */
+	if (!env->token)
+		env->token = READ_ONCE(journal->j_gate.token) ?: ERR_PTR(-ENOENT);
+	return 0;
+}
+
+/* Handles that sleep until they can start find a transaction, and an open gate. */
+static void test_publish(struct kunit *test)
+{
+	struct test_env *env = test->priv;
+	journal_t *journal = env->journal;
+	struct test_waiter *w = kunit_kzalloc(test, sizeof(*w), GFP_KERNEL);
+	transaction_t *t;
+	handle_t *handle;
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, w);
+	w->journal = journal;
+	journal->j_private = env;
+	journal->j_bmap = test_next_bmap;
+	for (i = 0; i < 20; i++) {
+		handle = jbd2_journal_start(journal, 1);
+		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, handle);
+		KUNIT_EXPECT_EQ(test, 0, test_write_block(journal, handle, 0, i));
+		t = handle->h_transaction;
+		env->token = NULL;
+		KUNIT_EXPECT_EQ(test, 1, jbd2_journal_start_commit(journal, NULL));
+		while (READ_ONCE(t->t_state) != T_LOCKED)
+			cond_resched();
+		init_completion(&w->done);
+		KUNIT_ASSERT_NOT_ERR_OR_NULL(test,
+					     kthread_run(test_start_fn, w, "jbd2-test-start"));
+		/* Looked at until it is so. */
+		while (!waitqueue_active(&journal->j_wait_transaction_locked))
+			cond_resched();
+		KUNIT_EXPECT_EQ(test, 0, jbd2_journal_stop(handle));
+		KUNIT_ASSERT_TRUE(test, test_waiter_finished(w));
+		KUNIT_EXPECT_EQ(test, 0, w->ret);
+		KUNIT_EXPECT_EQ(test, 0, jbd2_log_wait_commit(journal, w->tid - 1));
+		KUNIT_EXPECT_NOT_ERR_OR_NULL(test, env->token);
+
+		/* Nobody waits now, so there is none. */
+		KUNIT_EXPECT_EQ(test, 0, jbd2_journal_force_commit(journal));
+		KUNIT_EXPECT_NULL(test, journal->j_running_transaction);
+	}
+	journal->j_bmap = NULL;
+}
+
 /* Handles of several threads, and one who wants to be alone, or commits. */
 struct test_crowd {
 	journal_t		*journal;
 	atomic_t		open;	/* handles */
 	atomic_t		wrong;
 	unsigned int		max;	/* credits that a handle starts with */
+	tid_t			pools;	/* the last transaction that was given some */
 	struct task_struct	*task[TEST_WAITERS];
 };
 
@@ -969,7 +1132,9 @@ static int test_crowd_fn(void *data)
 	prandom_seed_state(&rnd, current->pid);
 	while (!kthread_should_stop()) {
 		unsigned int what = prandom_u32_state(&rnd);
-		handle_t *handle = jbd2_journal_start(c->journal, 2 + what % c->max);
+		handle_t *handle = jbd2__journal_start(c->journal, 2 + what % c->max,
+						       what & BIT(19) ? 3 : 0, 0, GFP_NOFS, 0, 0);
+		handle_t *rsv;
 		transaction_t *t;
 		int err = 0;
 
@@ -977,10 +1142,13 @@ static int test_crowd_fn(void *data)
 			atomic_inc(&c->wrong);
 			break;
 		}
+		rsv = handle->h_rsv_handle;
+		handle->h_rsv_handle = NULL;
 		atomic_inc(&c->open);
 		t = handle->h_transaction;
-		/* As if the journal were larger. */
-		WRITE_ONCE(t->t_pool_max, 16);
+		/* As if the journal were larger. Once they were emptied they stay empty. */
+		if (xchg(&c->pools, t->t_tid) != t->t_tid)
+			WRITE_ONCE(t->t_pool_max, 16);
 		if (what & BIT(16))
 			err = test_write_block(c->journal, handle, what >> 24, what);
 		if (!err && (what & BIT(17)))
@@ -990,10 +1158,25 @@ static int test_crowd_fn(void *data)
 		if (err || t != READ_ONCE(c->journal->j_running_transaction))
 			atomic_inc(&c->wrong);
 		atomic_dec(&c->open);
-		if (!(what >> 26) && jbd2_journal_restart(handle, 2))
+		/* A barrier waits for reservations, and this would wait for it. */
+		if (!(what >> 26) && !rsv && jbd2_journal_restart(handle, 2))
 			atomic_inc(&c->wrong);
 		if (jbd2_journal_stop(handle))
 			atomic_inc(&c->wrong);
+		if (rsv && (what & BIT(15))) {
+			jbd2_journal_free_reserved(rsv);
+		} else if (rsv) {
+			if (jbd2_journal_start_reserved(rsv, 0, 0)) {
+				atomic_inc(&c->wrong);
+				break;
+			}
+			atomic_inc(&c->open);
+			if (what & BIT(14))
+				cond_resched();
+			atomic_dec(&c->open);
+			if (jbd2_journal_stop(rsv))
+				atomic_inc(&c->wrong);
+		}
 	}
 	return 0;
 }
@@ -1039,6 +1222,7 @@ static void test_barrier_alone(struct kunit *test)
 		jbd2_journal_lock_updates(env->journal);
 		for (j = 0; j < 10; j++) {
 			open += atomic_read(&c->open);
+			open += atomic_read(&env->journal->j_reserved_credits);
 			cond_resched();
 		}
 		jbd2_journal_unlock_updates(env->journal);
@@ -1118,6 +1302,13 @@ static void test_pool_of_others(struct kunit *test)
 		left = journal->j_max_transaction_buffers -
 		       atomic_read(&t->t_outstanding_credits);
 
+		handle = NULL;
+		if (i == 2) {
+			handle = jbd2_journal_start(journal, 1);
+			KUNIT_ASSERT_NOT_ERR_OR_NULL(test, handle);
+			left--;
+		}
+
 		/* All that there is, in the pool of a CPU that is not this one. */
 		migrate_disable();
 		other = cpumask_any_but(cpu_possible_mask, raw_smp_processor_id());
@@ -1125,17 +1316,19 @@ static void test_pool_of_others(struct kunit *test)
 		cpumask_set_cpu(other, journal->j_gate.used);
 		t->t_pool_max = left;
 		atomic_add(left, &t->t_outstanding_credits);
-		atomic_set(&container_of(slot, struct jbd2_slot, gate)->credits, left);
+		atomic_set(jbd2_pool(slot), left);
 
 		if (i == 1) {
 			jbd2_journal_lock_updates(journal);
 			jbd2_journal_unlock_updates(journal);
 		}
-		handle = jbd2_journal_start(journal, i == 2 ? 1 : left / 2);
-		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, handle);
-		KUNIT_EXPECT_EQ(test, tid, handle->h_transaction->t_tid);
-		if (i == 2)
+		if (i == 2) {
 			KUNIT_EXPECT_EQ(test, 0, jbd2_journal_extend(handle, left / 2, 0));
+		} else {
+			handle = jbd2_journal_start(journal, left / 2);
+			KUNIT_ASSERT_NOT_ERR_OR_NULL(test, handle);
+		}
+		KUNIT_EXPECT_EQ(test, tid, handle->h_transaction->t_tid);
 		KUNIT_EXPECT_EQ(test, 0, jbd2_journal_stop(handle));
 		migrate_enable();
 		KUNIT_EXPECT_EQ(test, 0, test_pooled(journal));
@@ -1158,6 +1351,7 @@ static void test_credits_conserved(struct kunit *test)
 
 		schedule_timeout_uninterruptible(1);
 		test_crowd_stop(test, c);
+		KUNIT_EXPECT_EQ(test, 0, atomic_read(&journal->j_reserved_credits));
 
 		/* It keeps the transaction from being switched, and emptied. */
 		handle = jbd2_journal_start(journal, 1);
@@ -1189,10 +1383,14 @@ static struct kunit_case journal_test_cases[] = {
 	KUNIT_CASE(test_request_once),
 	KUNIT_CASE_SLOW(test_barrier_drain),
 	KUNIT_CASE_SLOW(test_reserved_wakeup),
+	KUNIT_CASE(test_batch_delay),
+	KUNIT_CASE(test_rejoin_delay),
+	KUNIT_CASE(test_batch_sleeps_outside),
 	KUNIT_CASE_SLOW(test_triggers),
 	KUNIT_CASE(test_revoke_cancel),
 	KUNIT_CASE(test_gate),
 	KUNIT_CASE(test_locked),
+	KUNIT_CASE(test_publish),
 	KUNIT_CASE_SLOW(test_barrier_alone),
 	KUNIT_CASE(test_pool),
 	KUNIT_CASE(test_pool_of_others),

@@ -412,7 +412,4 @@ static inline u32 percpu_gate_left(const struct percpu_gate *gate)
 	return sum;
 }
 
-/* A task that is inside must not get here: it would wait for itself. */
-#define percpu_gate_assert_outside(gate)	lockdep_assert_not_held(gate)
-
 #endif /* _LINUX_PERCPU_GATE_H */

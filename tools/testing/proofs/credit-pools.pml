@@ -14,12 +14,12 @@
  *
  * Commit: jbd2: let CPUs keep unused credits
  * Code: fs/jbd2/transaction.c jbd2_charge: if (old + credits > journal->j_max_transaction_buffers) return false; } while (!atomic_try_cmpxchg(&t->t_outstanding_credits, &old, old + credits));
- * Code: fs/jbd2/transaction.c jbd2_empty_pools: spin_lock(&journal->j_pools_lock); if (!t->t_pool_max) goto out; WRITE_ONCE(t->t_pool_max, 0); smp_mb(); ... sum += atomic_xchg(pool, 0); } atomic_sub(sum, &t->t_outstanding_credits); out: spin_unlock(&journal->j_pools_lock);
+ * Code: fs/jbd2/transaction.c jbd2_empty_pools: spin_lock(&journal->j_pools_lock); if (!t->t_pool_max) goto out; WRITE_ONCE(t->t_pool_max, 0); smp_mb(); ... sum += atomic_xchg(pool, 0); } atomic_sub(sum, &t->t_outstanding_credits); ... out: spin_unlock(&journal->j_pools_lock);
  * Code: fs/jbd2/transaction.c jbd2_put_credits: max = READ_ONCE(t->t_pool_max) ... if (!max) { atomic_sub(credits, &t->t_outstanding_credits); return; } now = atomic_add_return(credits, pool); do { max = READ_ONCE(t->t_pool_max); if (now <= max) return; keep = max / 2; } while (!atomic_try_cmpxchg(pool, &now, keep)); atomic_sub(now - keep, &t->t_outstanding_credits);
  * Code: fs/jbd2/transaction.c jbd2_get_credits: while (have >= credits) { if (atomic_try_cmpxchg(pool, &have, have - credits)) return true; } more = READ_ONCE(t->t_pool_max) / 2; if (more && jbd2_charge(journal, t, credits + more)) { jbd2_put_credits(t, slot, more); return true; } if (jbd2_charge(journal, t, credits)) return true; jbd2_empty_pools(journal, t); return jbd2_charge(journal, t, credits);
  * Code: fs/jbd2/transaction.c add_transaction_credits: charged = jbd2_charge(journal, t, total); if (!charged) { jbd2_empty_pools(journal, t); charged = jbd2_charge(journal, t, total); }
  * Code: fs/jbd2/transaction.c stop_this_handle: jbd2_put_credits(transaction, handle->h_slot, handle->h_total_credits); ... percpu_gate_leave(&journal->j_gate, handle->h_slot);
- * Code: fs/jbd2/commit.c jbd2_journal_commit_transaction: jbd2_journal_wait_updates(journal); jbd2_empty_pools(journal, commit_transaction);
+ * Code: fs/jbd2/commit.c jbd2_journal_commit_transaction: jbd2_journal_wait_updates(journal); ... jbd2_empty_pools(journal, commit_transaction);
  *
  * BREAK_put_mb (assert): no barrier between the pool and the look at t_pool_max
  * BREAK_put_recheck (assert): who gives back does not look at t_pool_max again

@@ -4,9 +4,10 @@
  *
  * Three tasks. The first starts a handle with a reservation that it drops, the second one
  * whose reservation becomes a handle of its own later, in a locked transaction, too. The
- * third starts two without reservation and may find no credits. A commit locks, drains,
- * switches and frees a transaction. jbd2_journal_lock_updates() waits for reservations,
- * then for handles. The journal may be aborted at any time.
+ * third starts two without reservation and may find no credits. All of them go through
+ * the gate if it is open. A commit locks, drains, switches and frees a transaction.
+ * jbd2_journal_lock_updates() waits for reservations, then for handles, then looks for
+ * reservations again. The journal may be aborted at any time.
  *
  * The gate itself (counts, barriers, wakeups of who waits for it to drain) is proven in
  * percpu-gate.pml, and is sequentially consistent here: counting and the look at the
@@ -14,18 +15,19 @@
  *
  * Holds: a handle without a reservation starts only in an unlocked transaction, not
  * under a barrier and not in an aborted journal. No handle is open when the commit goes
- * on, nor under locked updates. Nobody looks at a transaction that was freed. Nobody
+ * on, nor under locked updates, where there is no reservation, either. Nobody looks at a transaction that was freed. Nobody
  * sleeps for ever.
  *
  * Commit: jbd2: start handles without j_state_lock
+ * Commit: jbd2: reserve credits and start reserved handles without j_state_lock
  * Commit: jbd2: wake up waiters for updates and reservations only if there are any
- * Code: fs/jbd2/transaction.c join_open_transaction: t = percpu_gate_enter(&journal->j_gate, &slot); if (!t) return NULL; if (!jbd2_get_credits(journal, t, slot, blocks)) { percpu_gate_back_out(&journal->j_gate, slot); return NULL; }
- * Code: fs/jbd2/transaction.c start_this_handle: if (!handle->h_reserved && !rsv_blocks) { transaction = join_open_transaction(journal, handle, blocks); ... read_lock(&journal->j_state_lock); ... if (is_journal_aborted(journal) || ... if (!handle->h_reserved && journal->j_barrier_count) { ... (handle->h_reserved || !journal->j_barrier_count)) { jbd2_get_transaction(journal, new_transaction); ... if (transaction->t_state == T_SWITCH) ... sub_reserved_credits(journal, blocks); } handle->h_slot = percpu_gate_join(&journal->j_gate); if (!handle->h_reserved) jbd2_open_gate(journal, transaction); ... read_unlock(&journal->j_state_lock);
+ * Code: fs/jbd2/transaction.c join_open_transaction: t = percpu_gate_enter(&journal->j_gate, &slot); if (!t) return NULL; if (handle->h_reserved) { sub_reserved_credits(journal, blocks); } else { if (rsv_blocks && !jbd2_reserve_credits(journal, rsv_blocks)) goto out; if (!jbd2_get_credits(journal, t, slot, blocks + rsv_blocks)) goto unreserve; } ... return t; unreserve: if (rsv_blocks) sub_reserved_credits(journal, rsv_blocks); out: percpu_gate_back_out(&journal->j_gate, slot); return NULL;
+ * Code: fs/jbd2/transaction.c start_this_handle: transaction = join_open_transaction(journal, handle, blocks, rsv_blocks); if (transaction) goto joined; ... read_lock(&journal->j_state_lock); ... if (is_journal_aborted(journal) || ... if (!handle->h_reserved && journal->j_barrier_count) { ... (handle->h_reserved || !journal->j_barrier_count)) { jbd2_get_transaction(journal, new_transaction); ... if (transaction->t_state == T_SWITCH) ... sub_reserved_credits(journal, blocks); } handle->h_slot = percpu_gate_join(&journal->j_gate); if (!handle->h_reserved) jbd2_open_gate(journal, transaction); ... read_unlock(&journal->j_state_lock);
  * Code: fs/jbd2/transaction.c stop_this_handle: __jbd2_journal_unreserve_handle(handle->h_rsv_handle, ... percpu_gate_leave(&journal->j_gate, handle->h_slot);
  * Code: fs/jbd2/transaction.c sub_reserved_credits: atomic_sub(blocks, &journal->j_reserved_credits); ... if (wq_has_sleeper(&journal->j_wait_reserved)) wake_up(&journal->j_wait_reserved);
  * Code: fs/jbd2/transaction.c jbd2_journal_free_reserved: read_lock(&journal->j_state_lock); __jbd2_journal_unreserve_handle(handle, journal->j_running_transaction); read_unlock(&journal->j_state_lock);
- * Code: fs/jbd2/transaction.c jbd2_journal_wait_updates: while (!percpu_gate_empty(&journal->j_gate)) { write_unlock(&journal->j_state_lock); percpu_gate_wait(&journal->j_gate); write_lock(&journal->j_state_lock); }
- * Code: fs/jbd2/transaction.c jbd2_journal_lock_updates: write_lock(&journal->j_state_lock); ++journal->j_barrier_count; percpu_gate_close(&journal->j_gate); ... wait_event(journal->j_wait_reserved, atomic_read(&journal->j_reserved_credits) == 0); ... jbd2_journal_wait_updates(journal);
+ * Code: fs/jbd2/transaction.c jbd2_journal_wait_updates: while (!percpu_gate_empty(&journal->j_gate)) { write_unlock(&journal->j_state_lock); percpu_gate_wait(&journal->j_gate); write_lock(&journal->j_state_lock); ... }
+ * Code: fs/jbd2/transaction.c jbd2_journal_lock_updates: write_lock(&journal->j_state_lock); ++journal->j_barrier_count; percpu_gate_close(&journal->j_gate); ... do { if (atomic_read(&journal->j_reserved_credits)) { write_unlock(&journal->j_state_lock); wait_event(journal->j_wait_reserved, atomic_read(&journal->j_reserved_credits) == 0); write_lock(&journal->j_state_lock); } jbd2_journal_wait_updates(journal); } while (atomic_read(&journal->j_reserved_credits)); write_unlock(&journal->j_state_lock);
  * Code: fs/jbd2/commit.c jbd2_journal_commit_transaction: write_lock(&journal->j_state_lock); ... WRITE_ONCE(commit_transaction->t_state, T_LOCKED); percpu_gate_close(&journal->j_gate); ... jbd2_journal_wait_updates(journal); ... commit_transaction->t_state = T_SWITCH; ... journal->j_running_transaction = NULL;
  * Code: fs/jbd2/journal.c jbd2_journal_abort: write_lock(&journal->j_state_lock); ... journal->j_flags |= JBD2_ABORT; percpu_gate_close(&journal->j_gate);
  * Code: include/linux/wait.h wq_has_sleeper: smp_mb(); return waitqueue_active(wq_head);
@@ -43,6 +45,7 @@
  *	and not under the lock
  * BREAK_sleeper_mb (hang): waitqueue_active() in place of wq_has_sleeper()
  * BREAK_event_mb (hang): prepare_to_wait_event() has no barrier
+ * BREAK_barrier_once (assert): jbd2_journal_lock_updates() does not look for reservations again
  * BREAK_free_reserved (hang): a reservation that cannot start is given back without a wakeup
  */
 #include "weak.h"
@@ -137,6 +140,15 @@ active proctype abort_journal()
 	}
 }
 
+inline add_reserved()
+{
+	if
+	:: !reserved -> RESERVED_CHANGED
+	:: else
+	fi;
+	reserved++
+}
+
 inline got_in()
 {
 	inside[tid]++;
@@ -187,12 +199,7 @@ inline start_under_lock()
 		count++;
 		got_in();
 		if
-		:: !is_reserved && me < 2 ->
-			if
-			:: !reserved -> RESERVED_CHANGED
-			:: else
-			fi;
-			reserved++
+		:: !is_reserved && me < 2 -> add_reserved()
 		:: else
 		fi;
 #ifndef BREAK_open_unlocked
@@ -214,7 +221,6 @@ inline start_under_lock()
 	od
 }
 
-/* A handle that neither has a reservation nor was one. */
 inline join_open_transaction()
 {
 	if
@@ -233,8 +239,12 @@ inline join_open_transaction()
 	};
 	if
 	:: !started -> goto slow
-	:: started && tid < LAST -> goto no_credits	/* no credits */
-	:: started
+	:: started && is_reserved -> sub_reserved_credits()
+	:: started && !is_reserved && me < 2 ->
+		/* atomic_add_return() */
+		atomic { !sub_pending[me] -> add_reserved(); order_loads(me) }
+	:: started && me == 2 && tid < LAST -> goto no_credits
+	:: started && me == 2
 	fi
 }
 
@@ -243,10 +253,8 @@ proctype handle(byte me)
 	byte tid, was;
 	bool is_reserved, started, sleeper, again;
 
-next:	if
-	:: me == 2 -> join_open_transaction(); goto stop
-	:: else -> goto slow
-	fi;
+next:	join_open_transaction();
+	goto in;
 no_credits:
 #ifdef BREAK_sleep_counted
 	running != tid;
@@ -270,13 +278,16 @@ slow:	start_under_lock();
 		handle_unlock();
 #endif
 		goto out
-	:: started && me == 0 -> sub_reserved_credits()	/* h_rsv_handle, not used */
 	:: else
 	fi;
 
-stop:	atomic { leave(); started = false };
+in:	if
+	:: me == 0 -> sub_reserved_credits()	/* h_rsv_handle, not used */
+	:: else
+	fi;
+	atomic { leave(); started = false };
 	if
-	:: me == 1 && !is_reserved -> is_reserved = true; goto slow	/* jbd2_journal_start_reserved() */
+	:: me == 1 && !is_reserved -> is_reserved = true; goto next	/* jbd2_journal_start_reserved() */
 	:: me == 2 && !again -> again = true; goto next
 	:: else
 	fi;
@@ -338,14 +349,16 @@ active proctype lock_updates()
 #endif
 	atomic { !locked ->
 		order_loads(BARRIER);
+		locked = true;
 		barrier = true;
 #if !defined(BREAK_close_barrier) && !defined(BREAK_close_unlocked)
-		token = 0;
+		token = 0
 #endif
-		LOAD(some, reserved != 0, old_reserved, BARRIER)
 	};
+again:	LOAD(some, reserved != 0, old_reserved, BARRIER);
 	if
 	:: some ->
+		locked = false;
 		do
 		:: order_loads(BARRIER);	/* the lock of the queue */
 		   atomic {
@@ -371,14 +384,21 @@ active proctype lock_updates()
 			fi
 		   };
 		   !rsv_asleep
-		od
+		od;
+		lock_on(BARRIER)
 	:: else
 	fi;
-	lock_on(BARRIER);
 	wait_updates();
+#ifndef BREAK_barrier_once
+	/* percpu_gate_empty() was an acquire. */
+	if
+	:: reserved -> goto again
+	:: else
+	fi;
+#endif
 	/* Updates are locked. */
-	atomic { locked = false; assert(!inside[1] && !inside[2]); some = false };
-	atomic { assert(!inside[1] && !inside[2]); barrier = false }	/* unlock_updates() */
+	atomic { locked = false; assert(!inside[1] && !inside[2] && !reserved); some = false };
+	atomic { assert(!inside[1] && !inside[2] && !reserved); barrier = false }	/* unlock_updates() */
 }
 
 init {

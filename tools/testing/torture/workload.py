@@ -2,6 +2,7 @@
 """Operations on a filesystem, at random or by enumeration, and a record of them."""
 
 import collections
+import concurrent.futures
 import ctypes
 import errno
 import fcntl
@@ -23,6 +24,16 @@ FALLOCATE = {"alloc": 0, "keep": 1, "punch": 3, "collapse": 8, "zero": 0x10, "ze
              "insert": 0x20}
 # What a full, frozen or read-only filesystem, or a quota, may answer.
 EXPECTED = (errno.ENOSPC, errno.EDQUOT, errno.EOPNOTSUPP, errno.EROFS, errno.ENOMEM, errno.EMLINK)
+
+
+TOGETHER = 3                # every third sync is two at once
+
+
+def sync_and_close(fd):
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def libc(name, *args):
@@ -48,6 +59,9 @@ class Runner:
         self.held = {}              # fid: fd of files that have no name
         self.errors = collections.Counter()     # errno: how often
         self.stopped = False    # by an error that no full filesystem or quota explains
+        self.pool = concurrent.futures.ThreadPoolExecutor(2)
+        self.syncs = 0
+        self.late = []          # syncs that another did not wait for
 
     def path(self, name):
         return os.path.join(self.top, name) if name else self.top
@@ -216,11 +230,25 @@ class Runner:
             os.close(fd)
 
     def do_fsync(self, fid):
-        fd = self.open(fid)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        """Every now and then two at once: who comes back first has the data on disk, too."""
+        fds = [self.open(fid)]
+        self.syncs += 1
+        if self.syncs % TOGETHER == 0:
+            fds.append(os.dup(fds[0]))
+            self.settle()
+        if len(fds) == 1:
+            sync_and_close(fds[0])
+            return
+        self.late = [self.pool.submit(sync_and_close, fd) for fd in fds]
+        done, _ = concurrent.futures.wait(self.late,
+                                          return_when=concurrent.futures.FIRST_COMPLETED)
+        for future in done:
+            future.result()
+
+    def settle(self):
+        """Until whoever syncs has come back."""
+        concurrent.futures.wait(self.late)
+        self.late = []
 
     def do_fdatasync(self, fid):
         fd = self.open(fid)
@@ -237,6 +265,7 @@ class Runner:
             os.close(fd)
 
     def release(self):
+        self.settle()
         for fd in self.held.values():
             os.close(fd)
         self.held = {}
