@@ -24,8 +24,6 @@ FALLOCATE = {"alloc": 0, "keep": 1, "punch": 3, "collapse": 8, "zero": 0x10, "ze
              "insert": 0x20}
 # What a full, frozen or read-only filesystem, or a quota, may answer.
 EXPECTED = (errno.ENOSPC, errno.EDQUOT, errno.EOPNOTSUPP, errno.EROFS, errno.ENOMEM, errno.EMLINK)
-
-
 TOGETHER = 3                # every third sync is two at once
 
 
@@ -230,16 +228,17 @@ class Runner:
             os.close(fd)
 
     def do_fsync(self, fid):
-        """Every now and then two at once: who comes back first has the data on disk, too."""
-        fds = [self.open(fid)]
+        """Every now and then two at once: who comes back first has the data on disk, too.
+
+        Each opens the file for himself. An error is reported once for each opening, so of two
+        that share one the other would return 0. A file without a name has one opening only.
+        """
         self.syncs += 1
-        if self.syncs % TOGETHER == 0:
-            fds.append(os.dup(fds[0]))
-            self.settle()
-        if len(fds) == 1:
-            sync_and_close(fds[0])
+        if fid in self.held or self.syncs % TOGETHER:
+            sync_and_close(self.open(fid))
             return
-        self.late = [self.pool.submit(sync_and_close, fd) for fd in fds]
+        self.settle()
+        self.late = [self.pool.submit(sync_and_close, self.open(fid)) for _ in range(2)]
         done, _ = concurrent.futures.wait(self.late,
                                           return_when=concurrent.futures.FIRST_COMPLETED)
         for future in done:
