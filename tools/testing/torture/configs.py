@@ -20,8 +20,7 @@ CONFIGS = {
     "ext4": _ext4("-J size=4"),
     # Without delayed allocation a commit has data to write before it (ordered mode).
     "ext4-1k": _ext4("-b 1024 -J size=4", "nodelalloc"),
-    # What is stored through a mapping gets lost in mainline: Documentation/mainline-bugs.rst.
-    "ext4-journal": _ext4("-J size=8", "data=journal", features=("no-mmap",)),
+    "ext4-journal": _ext4("-J size=8", "data=journal"),
     "ext4-writeback": _ext4("-J size=4", "data=writeback", features=("stale",)),
     # 1024 blocks, the smallest journal: it wraps and is checkpointed all the time.
     "ext4-tiny": _ext4("-b 1024 -J size=1"),

@@ -305,8 +305,6 @@ class Random(Runner):
         weights = dict(PROFILES[profile])
         if "reflink" not in features:
             weights.pop("clone", None)
-        if "no-mmap" in features:
-            weights.pop("mwrite", None)
         self.kinds, self.weights = list(weights), list(weights.values())
 
     def files(self, kinds="f"):

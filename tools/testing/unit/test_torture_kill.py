@@ -221,7 +221,7 @@ class Record(unittest.TestCase):
 
     def runner(self, seed=1):
         runner = record.Recorded(os.path.join(self.top, "record"), 0, self.work, "metadata", seed,
-                                 ("no-mmap",))
+                                 ())
         self.addCleanup(os.close, runner.fd)
         return runner
 
