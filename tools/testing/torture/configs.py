@@ -26,6 +26,14 @@ CONFIGS = {
     "ext4-tiny": _ext4("-b 1024 -J size=1"),
     "ext4-fast_commit": _ext4("-J size=8 -O fast_commit"),
     "ext4-quota": _ext4("-J size=4 -O quota", "usrquota,grpquota"),
+    # What mke2fs makes unless its configuration says otherwise, as Debian's does.
+    "ext4-orphan_file": _ext4("-J size=8 -O orphan_file,fast_commit"),
+    # Inodes are removed by workers. Mainline does not know the option.
+    "ext4-inactive": _ext4("-J size=4 -O orphan_file", "inactivate=all", features=("stack",)),
+    "ext4-inactive-fc": _ext4("-J size=8 -O orphan_file,fast_commit", "inactivate=all",
+                              features=("stack",)),
+    "ext4-inactive-sync": _ext4("-b 1024 -J size=2 -O orphan_file", "inactivate=sync",
+                                features=("stack",)),
     "ext4-nojournal": _ext4("-O ^has_journal", refused="it has no journal, and so nothing is "
                             "promised for what a power cut leaves"),
     "xfs": _xfs("-l size=16m"),
@@ -54,6 +62,11 @@ PAIRS = (
       if fault not in ("quota", "hotplug")),
     "ext4-quota/quota", "xfs-quota/quota", "ext4-fast_commit/shutdown",
     "ext4-journal/write-errors", "ext4-tiny/full",
+    "ext4-orphan_file/metadata", "ext4-orphan_file/unlink",
+    *(f"ext4-inactive/{profile}" for profile in CUTS + FAULTS
+      if profile not in ("many", "quota", "hotplug")),
+    "ext4-inactive-fc/metadata", "ext4-inactive-fc/unlink", "ext4-inactive-sync/metadata",
+    "ext4-inactive-sync/unlink",
 )
 
 # What "make check" does of it. Not fast_commit, of which new bugs are still being found.

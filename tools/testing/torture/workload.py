@@ -10,6 +10,7 @@ import itertools
 import mmap
 import os
 import random
+import threading
 import time
 
 import model
@@ -58,6 +59,9 @@ class Runner:
         self.errors = collections.Counter()     # errno: how often
         self.stopped = False    # by an error that no full filesystem or quota explains
         self.pool = concurrent.futures.ThreadPoolExecutor(2)
+        # There may be no memory for threads when they are needed.
+        started = threading.Barrier(2)
+        concurrent.futures.wait([self.pool.submit(started.wait) for _ in range(2)])
         self.syncs = 0
         self.late = []          # syncs that another did not wait for
 
