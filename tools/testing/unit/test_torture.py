@@ -379,7 +379,8 @@ class Judge(unittest.TestCase):
 class Driver(unittest.TestCase):
     def plan(self, **values):
         args = types.SimpleNamespace(**{"only": None, "slice": False, "seconds": None,
-                                        "minutes": None, "jobs": 2, "seed": "1", **values})
+                                        "minutes": None, "jobs": 2, "seed": "1",
+                                        "kernel": "uml-torture", **values})
         with contextlib.redirect_stderr(io.StringIO()):
             return torture.plan(args)
 
@@ -387,6 +388,13 @@ class Driver(unittest.TestCase):
         pairs, seconds = self.plan(minutes=60)
         self.assertEqual(pairs, list(configs.PAIRS))
         self.assertAlmostEqual(len(pairs) * (seconds + torture.BOOTING), 7200)
+
+    def test_mainline_is_not_asked_for_what_it_has_not(self):
+        base, _ = self.plan(minutes=60, kernel="uml-torture-base")
+        self.assertEqual([p for p in configs.PAIRS if p not in base],
+                         [p for p in configs.PAIRS if p.startswith("ext4-inactive")])
+        asked = ["ext4-inactive/unlink"]
+        self.assertEqual(self.plan(only=asked, kernel="uml-torture-base", minutes=9)[0], asked)
 
     def test_little_time_is_for_few(self):
         few = [tuple(self.plan(minutes=2, seed=s)[0]) for s in "123456"]
