@@ -217,6 +217,7 @@ static struct ext4_inactive_list *ext4_inactive_pick(struct ext4_inactive *q, bo
  * A first look; ext4_inactive_get_item() is exact.
  *
  * Context: Any.
+ * Return: true if it is.
  */
 bool ext4_inactive_full(struct ext4_inactive *q, bool heavy)
 {
@@ -298,6 +299,7 @@ EXPORT_SYMBOL_IF_KUNIT(ext4_inactive_add);
  * @busy: count those that are being removed, too; some of them may be free already
  *
  * Context: Any. Reads a line of each CPU.
+ * Return: the number.
  */
 unsigned long ext4_inactive_nr(struct ext4_inactive *q, bool busy)
 {
