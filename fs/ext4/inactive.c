@@ -574,8 +574,10 @@ static unsigned int ext4_inactive_process(struct ext4_inactive *q,
 	for (; i < done; i++)
 		iput(inodes[i]);
 	/* Heavy ones are alone. */
-	if (items[0]->worked)
-		done = split = 0;
+	if (items[0]->worked) {
+		done = 0;
+		split = 0;
+	}
 	ext4_inactive_batch_done(sb, done, split);
 out:
 	memalloc_nofs_restore(nofs);
