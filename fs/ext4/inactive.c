@@ -434,7 +434,7 @@ static int ext4_inactive_cmp(const void *a, const void *b)
 static struct inode *ext4_inactive_iget(struct super_block *sb,
 					const struct ext4_inactive_item *item)
 {
-	struct inode *inode = ext4_iget(sb, item->ino, EXT4_IGET_INACTIVE);
+	struct inode *ret = NULL, *inode = ext4_iget(sb, item->ino, EXT4_IGET_INACTIVE);
 
 	if (IS_ERR(inode))
 		return PTR_ERR(inode) == -ENOMEM ? inode : NULL;
@@ -446,13 +446,15 @@ static struct inode *ext4_inactive_iget(struct super_block *sb,
 	EXT4_I(inode)->i_orphan_idx = item->orphan_idx;
 	EXT4_I(inode)->i_orphan_tid = item->orphan_tid;
 	ext4_set_inode_state(inode, EXT4_STATE_ORPHAN_FILE);
-	if (!dquot_initialize(inode))
+	/* Any other error is as good as none, as it is for who removes an inode at once. */
+	if (dquot_initialize(inode) != -ENOMEM)
 		return inode;
 	ext4_orphan_forget(inode);
+	ret = ERR_PTR(-ENOMEM);
 keep:
 	make_bad_inode(inode);
 	iput(inode);
-	return NULL;
+	return ret;
 }
 
 /*
@@ -615,15 +617,18 @@ int ext4_inactive_setup(struct super_block *sb)
 /**
  * ext4_inactive_teardown() - remove what is parked, and never park again
  * @sb: that is being unmounted, or could not be mounted
+ *
+ * Return: false if some are left to the next mount.
  */
-void ext4_inactive_teardown(struct super_block *sb)
+bool ext4_inactive_teardown(struct super_block *sb)
 {
 	struct ext4_inactive *q = &EXT4_SB(sb)->s_inactive;
+	bool done = ext4_inactive_flush(q, true);
 
-	ext4_inactive_flush(q, true);
 	ext4_inactive_queue_destroy(q);
 	free_percpu(EXT4_SB(sb)->s_inactive_stats);
 	EXT4_SB(sb)->s_inactive_stats = NULL;
+	return done;
 }
 
 /**
@@ -637,8 +642,8 @@ void ext4_inactive_settle(struct super_block *sb)
 	struct ext4_inactive *q = &EXT4_SB(sb)->s_inactive;
 
 	down_read(&sb->s_umount);
-	if (ext4_inactive_nr(q, true) && !sb_rdonly(sb)) {
-		ext4_inactive_flush(q, true);
+	/* It fails if the filesystem is frozen; who thaws it would wait for us. */
+	if (ext4_inactive_nr(q, true) && !sb_rdonly(sb) && ext4_inactive_flush(q, true)) {
 		/* They may have had inodes for the values of attributes. */
 		flush_delayed_work(&EXT4_SB(sb)->s_ea_inode_work);
 		/* Until then their blocks are not free for others. */
@@ -686,15 +691,29 @@ static bool ext4_inactive_limited(struct inode *inode)
 	return limited;
 }
 
-/* Is less than a twentieth free for everybody? */
+/* What is not for everybody, and a twentieth of all. */
+static s64 ext4_inactive_reserve(struct ext4_sb_info *sbi)
+{
+	return (ext4_r_blocks_count(sbi->s_es) >> sbi->s_cluster_bits) +
+	       atomic64_read(&sbi->s_resv_clusters) +
+	       div_u64(ext4_blocks_count(sbi->s_es) >> sbi->s_cluster_bits, 20);
+}
+
+/* Is little free for everybody? With many CPUs this may notice it late. */
 static bool ext4_inactive_tight(struct ext4_sb_info *sbi)
 {
-	s64 free = percpu_counter_read_positive(&sbi->s_freeclusters_counter) -
-		   percpu_counter_read_positive(&sbi->s_dirtyclusters_counter) -
-		   (ext4_r_blocks_count(sbi->s_es) >> sbi->s_cluster_bits) -
-		   atomic64_read(&sbi->s_resv_clusters);
+	return percpu_counter_read_positive(&sbi->s_freeclusters_counter) -
+	       percpu_counter_read_positive(&sbi->s_dirtyclusters_counter) <
+	       ext4_inactive_reserve(sbi);
+}
 
-	return free < (s64)(ext4_blocks_count(sbi->s_es) >> sbi->s_cluster_bits) / 20;
+/* Are blocks or inodes few? For whoever found none: the rough count may not know it yet. */
+static bool ext4_inactive_scarce(struct ext4_sb_info *sbi)
+{
+	return percpu_counter_compare(&sbi->s_freeinodes_counter, EXT4_INACTIVE_FEW_INODES) <= 0 ||
+	       percpu_counter_sum_positive(&sbi->s_freeclusters_counter) -
+	       percpu_counter_sum_positive(&sbi->s_dirtyclusters_counter) <
+	       ext4_inactive_reserve(sbi);
 }
 
 /* Are so many slots of the orphan file in use that others may not get one? */
@@ -757,6 +776,7 @@ static struct ext4_inactive_item *ext4_inactive_prepare(struct inode *inode)
 	struct ext4_inactive_item *item = NULL;
 	enum ext4_inactive_verdict verdict;
 	journal_t *journal = sbi->s_journal;
+	bool frozen;
 	u64 clusters;
 
 	/* There is no queue while the filesystem is mounted or unmounted. */
@@ -767,15 +787,18 @@ static struct ext4_inactive_item *ext4_inactive_prepare(struct inode *inode)
 	 * Of those in the orphan list the next one has to be in memory to take one out. Who
 	 * uses inodes for the values of extended attributes waits for them with a handle. What
 	 * orphan cleanup and replay drop is to be gone when they look again. After an error the
-	 * inode in memory may be newer than what is read back.
+	 * inode in memory may be newer than what is read back. A dquot that is dropped while
+	 * the filesystem is frozen would make sync(2) wait for the thaw with s_umount held.
 	 */
+	frozen = READ_ONCE(sb->s_writers.frozen) != SB_UNFROZEN;
 	f.eligible = ext4_test_inode_state(inode, EXT4_STATE_ORPHAN_FILE) &&
 		     !(ei->i_flags & EXT4_EA_INODE_FL) && !IS_SYNC(inode) &&
 		     !(sbi->s_mount_state & (EXT4_FC_REPLAY | EXT4_ORPHAN_FS | EXT4_ERROR_FS)) &&
-		     !ext4_emergency_state(sb) && !sb_rdonly(sb);
+		     !ext4_emergency_state(sb) && !sb_rdonly(sb) &&
+		     !(frozen && sb_any_quota_loaded(sb));
 	/* jbd2 sets PF_MEMALLOC_NOFS for whoever has a handle. */
 	f.must_not_work = current->flags & (PF_MEMALLOC | PF_MEMALLOC_NOFS) ||
-			  READ_ONCE(sb->s_writers.frozen) != SB_UNFROZEN;
+			  frozen;
 	f.heavy = ext4_inactive_heavy(inode);
 	f.limited = ext4_inactive_limited(inode);
 	f.tight = ext4_inactive_tight(sbi);
@@ -832,10 +855,15 @@ bool ext4_inactive_park(struct inode *inode)
 	    READ_ONCE(EXT4_I(inode)->i_sync_tid) != item->orphan_tid)
 		ext4_fc_mark_ineligible(inode->i_sb, EXT4_FC_REASON_ORPHAN, NULL);
 	ext4_clear_inode(inode);
-	while (item->sync) {
+	/* As a worker does, who keeps out a freeze until the item is done. */
+	while (item->sync && ext4_inactive_begin(q)) {
+		unsigned int done;
+
 		item->worked = false;
 		percpu_counter_sub(&q->clusters, item->clusters);
-		if (ext4_inactive_process(q, &item, 1)) {
+		done = ext4_inactive_process(q, &item, 1);
+		ext4_inactive_end(q);
+		if (done) {
 			ext4_inactive_free(item);
 			return true;
 		}
@@ -865,8 +893,7 @@ bool ext4_inactive_make_space(struct super_block *sb, int *retries)
 	struct ext4_sb_info *sbi = EXT4_SB(sb);
 	struct ext4_inactive *q = &sbi->s_inactive;
 
-	if (!ext4_inactive_tight(sbi) &&
-	    percpu_counter_read_positive(&sbi->s_freeinodes_counter) > EXT4_INACTIVE_FEW_INODES)
+	if (!ext4_inactive_scarce(sbi))
 		return false;
 	if (ext4_journal_current_handle()) {
 		ext4_inactive_kick(q);
