@@ -618,17 +618,16 @@ int ext4_inactive_setup(struct super_block *sb)
  * ext4_inactive_teardown() - remove what is parked, and never park again
  * @sb: that is being unmounted, or could not be mounted
  *
- * Return: false if some are left to the next mount.
+ * What cannot be removed stays in the orphan file, for the next mount.
  */
-bool ext4_inactive_teardown(struct super_block *sb)
+void ext4_inactive_teardown(struct super_block *sb)
 {
 	struct ext4_inactive *q = &EXT4_SB(sb)->s_inactive;
-	bool done = ext4_inactive_flush(q, true);
 
+	ext4_inactive_flush(q, true);
 	ext4_inactive_queue_destroy(q);
 	free_percpu(EXT4_SB(sb)->s_inactive_stats);
 	EXT4_SB(sb)->s_inactive_stats = NULL;
-	return done;
 }
 
 /**
@@ -893,7 +892,8 @@ bool ext4_inactive_make_space(struct super_block *sb, int *retries)
 	struct ext4_sb_info *sbi = EXT4_SB(sb);
 	struct ext4_inactive *q = &sbi->s_inactive;
 
-	if (!ext4_inactive_scarce(sbi))
+	/* Few look, and what they look at has a line for each CPU. */
+	if (!ext4_inactive_nr(q, true) || !ext4_inactive_scarce(sbi))
 		return false;
 	if (ext4_journal_current_handle()) {
 		ext4_inactive_kick(q);

@@ -41,7 +41,7 @@ class Mutant:
     def __init__(self, path):
         self.path = path
         name = os.path.basename(path)
-        found = re.fullmatch(r"((\d\d)-[a-z0-9-]+)\.diff", name)
+        found = re.fullmatch(r"((\d\d\d?)-[a-z0-9-]+)\.diff", name)
         if not found:
             raise Bad(f"{name}: not a name like 07-jbd2-no-flush.diff")
         self.name, self.number = found.groups()
