@@ -368,7 +368,7 @@ class Ours(unittest.TestCase):
         for subsystem in ("dm", "ext4", "jbd2", "um", "xfs"):
             self.assertGreaterEqual(sum(m.subsystem == subsystem for m in mutants), 3)
         for mutant in mutants:
-            self.assertTrue(mutant.name[3:].startswith(mutant.subsystem + "-"), mutant.name)
+            self.assertEqual(mutant.name.split("-")[1], mutant.subsystem)
 
 
 if __name__ == "__main__":
