@@ -40,6 +40,8 @@
 ##   WORKLOAD=  bench: names of recipes; tools/testing/bench/bench --list prints them
 ##   ROUNDS=    bench: rounds; default 3 for all recipes, 5 with WORKLOAD=
 ##   RESUME=1   bench: go on where an interrupted run ended
+##   FEATURES=, STACK_MOUNT=  bench: make ext4 with, on both sides, and mount it with, on the
+##              stack's only; e.g. FEATURES=orphan_file STACK_MOUNT=inactivate=auto
 ##   TARGET=host  bench: on the running kernel, SIDE=base or stack, DEV= a block device
 ##   MINUTES=   torture (default 30), kill (15), matrix (60): how long, all together
 ##   ONLY=      torture, kill: pairs, CONFIG/PROFILE; matrix: cells, BUILD or BUILD/CPUS
@@ -93,6 +95,7 @@ run: setup kernels
 	@$(DONE)
 
 BENCH_ARGS = $(WORKLOAD:%=--workload %) $(ROUNDS:%=--rounds %)
+SIDES_ARGS = $(FEATURES:%=--features %) $(STACK_MOUNT:%=--stack-mount %)
 # All recipes take twenty minutes a round.
 ALL_ROUNDS = $(if $(WORKLOAD)$(ROUNDS),,--rounds 3)
 ifeq ($(TARGET),host)
@@ -100,7 +103,8 @@ bench:
 	$(Q)tools/testing/bench/host $(DEV) $(CONFIRM:%=--confirm %) $(SIDE:%=--side %) $(BENCH_ARGS)
 else
 bench: setup kernels $(if $(WORKLOAD),$(if $(filter lock-stat mwcm,$(WORKLOAD)),lockstat),lockstat)
-	$(Q)tools/testing/bench/bench $(BENCH_ARGS) $(ALL_ROUNDS) $(if $(RESUME),--resume)
+	$(Q)tools/testing/bench/bench $(BENCH_ARGS) $(ALL_ROUNDS) $(SIDES_ARGS) \
+		$(if $(RESUME),--resume)
 endif
 
 # The microscope runs on QEMU, which has no need of topic um.

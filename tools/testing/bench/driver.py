@@ -45,6 +45,7 @@ def labels_of(recipe, args, device=None):
     """The cases to measure, in the order of the recipe."""
     return [case["label"] for case in benchlib.cases(recipe, args.quick, device)
             if (not args.core or case.get("core", True)) and
+            (not getattr(args, "stack_mount", "") or case.get("fs") == "ext4") and
             (not args.case or case["label"] in args.case)]
 
 

@@ -167,10 +167,12 @@ class Device:
 class Filesystem:
     """A filesystem: made and mounted on entry; unmounted and checked on exit."""
 
-    def __init__(self, kind, device="ram", size_mib=512, log_mib=64, groups=4, mount=""):
+    def __init__(self, kind, device="ram", size_mib=512, log_mib=64, groups=4, mount="",
+                 features=""):
         self.kind, self.size_mib = kind, size_mib
         self.log_mib, self.groups = log_mib, groups
-        self.mount = mount or MOUNT[kind]
+        self.mount = ",".join([MOUNT[kind], *[mount] * bool(mount)])
+        self.features = features
         self.model = device
         self.device = None
 
@@ -178,7 +180,7 @@ class Filesystem:
         # Nothing is left for the kernel to initialise while it is being measured.
         if self.kind == "ext4":
             return ("mkfs.ext4", "-q", "-F", "-L", LABEL, "-b", "4096", "-I", "256",
-                    "-J", f"size={self.log_mib}",
+                    "-J", f"size={self.log_mib}", *("-O", self.features) * bool(self.features),
                     "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0",
                     self.device.path, f"{self.size_mib}M")
         return ("mkfs.xfs", "-q", "-f", "-L", LABEL, "-K", "-d", f"agcount={self.groups},"

@@ -364,17 +364,18 @@ class Driver(unittest.TestCase):
     def setUpClass(cls):
         cls.bench = program.load("tools/testing/bench/bench")
 
-    def boot(self, script):
+    def boot(self, script, **ext4):
         with tempfile.TemporaryDirectory() as build:
             os.mkdir(os.path.join(build, "bench"))
             program = os.path.join(build, "boot")
             with open(program, "w", encoding="utf-8") as file:
-                file.write("#!/bin/sh\nwhile [ \"$1\" != --out ]; do shift; done\n" + script)
+                file.write("#!/bin/sh\nwords=$*\nwhile [ \"$1\" != --out ]; do shift; done\n"
+                           + script)
             os.chmod(program, 0o755)
             args = argparse.Namespace(boot=program, timeout=1, quick=False, core=False, case=None)
             self.bench.BUILD = build
             return self.bench.boot(args, Recipe, {"name": "kernel", "image": "image"}, "module",
-                                   "tools", "1-base")
+                                   "tools", "1-base", ext4)
 
     def assert_dies(self, pattern, script):
         errors = io.StringIO()
@@ -391,10 +392,12 @@ class Driver(unittest.TestCase):
     def test_resume(self):
         with tempfile.TemporaryDirectory() as build:
             path = os.path.join(build, "run.json")
-            args = argparse.Namespace(json=path, rounds=2, resume=False)
+            args = argparse.Namespace(json=path, rounds=2, resume=False, features="",
+                                      stack_mount="inactivate=all")
             measured, order = {"cases": {"jbench": ["ext4 op"]}}, []
 
-            def boot(_args, _recipe, kernel, _module, _tools, name):
+            def boot(_args, _recipe, kernel, _module, _tools, name, ext4):
+                self.assertEqual(ext4, {"mount": "inactivate=all"} if "stack" in name else {})
                 if len(order) == 3:
                     raise KeyboardInterrupt
                 order.append(name)
@@ -425,6 +428,13 @@ class Driver(unittest.TestCase):
     def test_good(self):
         self.assertEqual(self.boot(self.leave(samples())), samples())
 
+    def test_ext4_options(self):
+        # A guest that is not told of them fails.
+        script = 'case "$words" in *"--features=quota --mount=sync") ;; *) exit 1 ;; esac\n'
+        options = {"features": "quota", "mount": "sync"}
+        self.assertEqual(self.boot(script + self.leave(samples()), **options), samples())
+        self.assert_dies("status 1", script + self.leave(samples()))
+
     def test_failures(self):
         for pattern, script in (("status 125", self.leave(samples()) + "exit 125"),
                                 ("status 1", "exit 1"),
@@ -444,6 +454,7 @@ class Driver(unittest.TestCase):
         self.assertEqual(labels(), ["first", "second"])
         self.assertEqual(labels(core=True), ["first"])
         self.assertEqual(labels(case=["second"]), ["second"])
+        self.assertEqual(labels(stack_mount="sync"), ["first"])
 
     def test_result_file_is_whole_or_absent(self):
         with tempfile.TemporaryDirectory() as build:
