@@ -8,6 +8,7 @@
  * power cut at that moment leaves; it can also be told to fail writes.
  */
 
+#include <kunit/interrupts.h>
 #include <kunit/test.h>
 #include <linux/blkdev.h>
 #include <linux/buffer_head.h>
@@ -1118,9 +1119,13 @@ static void test_publish(struct kunit *test)
 struct test_crowd {
 	journal_t		*journal;
 	atomic_t		open;	/* handles */
+	atomic_t		done;	/* rounds */
 	atomic_t		wrong;
-	unsigned int		max;	/* credits that a handle starts with */
+	unsigned int		min;	/* credits that a handle starts with */
+	unsigned int		max;	/* how many more there may be */
+	int			pool;	/* what CPUs keep; 0: as they are told, and no writes */
 	tid_t			pools;	/* the last transaction that was given some */
+	unsigned int		nr;
 	struct task_struct	*task[TEST_WAITERS];
 };
 
@@ -1132,7 +1137,7 @@ static int test_crowd_fn(void *data)
 	prandom_seed_state(&rnd, current->pid);
 	while (!kthread_should_stop()) {
 		unsigned int what = prandom_u32_state(&rnd);
-		handle_t *handle = jbd2__journal_start(c->journal, 2 + what % c->max,
+		handle_t *handle = jbd2__journal_start(c->journal, c->min + what % c->max,
 						       what & BIT(19) ? 3 : 0, 0, GFP_NOFS, 0, 0);
 		handle_t *rsv;
 		transaction_t *t;
@@ -1147,9 +1152,9 @@ static int test_crowd_fn(void *data)
 		atomic_inc(&c->open);
 		t = handle->h_transaction;
 		/* As if the journal were larger. Once they were emptied they stay empty. */
-		if (xchg(&c->pools, t->t_tid) != t->t_tid)
-			WRITE_ONCE(t->t_pool_max, 16);
-		if (what & BIT(16))
+		if (c->pool && xchg(&c->pools, t->t_tid) != t->t_tid)
+			WRITE_ONCE(t->t_pool_max, c->pool);
+		if (c->pool && (what & BIT(16)))
 			err = test_write_block(c->journal, handle, what >> 24, what);
 		if (!err && (what & BIT(17)))
 			err = jbd2_journal_extend(handle, what >> 20 & 15, 0) < 0;
@@ -1177,11 +1182,13 @@ static int test_crowd_fn(void *data)
 			if (jbd2_journal_stop(rsv))
 				atomic_inc(&c->wrong);
 		}
+		atomic_inc(&c->done);
 	}
 	return 0;
 }
 
-static struct test_crowd *test_crowd_start(struct kunit *test, unsigned int max)
+static struct test_crowd *test_crowd_start(struct kunit *test, unsigned int nr,
+					   unsigned int min, unsigned int max, int pool)
 {
 	struct test_env *env = test->priv;
 	struct test_crowd *c = kunit_kzalloc(test, sizeof(*c), GFP_KERNEL);
@@ -1189,14 +1196,17 @@ static struct test_crowd *test_crowd_start(struct kunit *test, unsigned int max)
 
 	KUNIT_ASSERT_NOT_NULL(test, c);
 	c->journal = env->journal;
+	c->nr = nr;
+	c->min = min;
 	c->max = max;
-	for (i = 0; i < TEST_WAITERS; i++) {
+	c->pool = pool;
+	for (i = 0; i < c->nr; i++) {
 		struct task_struct *task = kthread_create(test_crowd_fn, c, "jbd2-test-crowd");
 
 		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, task);
 		c->task[i] = get_task_struct(task);
 	}
-	for (i = 0; i < TEST_WAITERS; i++)
+	for (i = 0; i < c->nr; i++)
 		wake_up_process(c->task[i]);
 	return c;
 }
@@ -1205,31 +1215,69 @@ static void test_crowd_stop(struct kunit *test, struct test_crowd *c)
 {
 	unsigned int i;
 
-	for (i = 0; i < TEST_WAITERS; i++)
+	for (i = 0; i < c->nr; i++)
 		kthread_stop_put(c->task[i]);
 	KUNIT_EXPECT_EQ(test, 0, atomic_read(&c->wrong));
 }
 
-/* Between lock and unlock of updates there is no handle, however many try. */
-static void test_barrier_alone(struct kunit *test)
+/* Wait until all of them are at it again. */
+static bool test_crowd_busy(struct test_crowd *c)
+{
+	unsigned long end = jiffies + 10 * HZ;
+	unsigned int before = atomic_read(&c->done);
+
+	while (atomic_read(&c->done) - before < 2 * c->nr) {
+		if (atomic_read(&c->wrong) || time_after(jiffies, end))
+			return false;
+		cond_resched();
+	}
+	return true;
+}
+
+static void test_barrier_rounds(struct kunit *test, unsigned int nr, unsigned int rounds)
 {
 	struct test_env *env = test->priv;
-	struct test_crowd *c = test_crowd_start(test, 8);
+	struct test_crowd *c = test_crowd_start(test, nr, 2, 8, 16);
 	unsigned int i, j;
 	int open = 0;
 
-	for (i = 0; i < 300; i++) {
+	for (i = 0; i < rounds && test_crowd_busy(c); i++) {
+		/* Some find a transaction that is being committed. */
+		if (nr > 1 && i % 2)
+			jbd2_journal_start_commit(env->journal, NULL);
+		/* Whatever they are at. */
+		for (j = 0; j < i % 128; j++)
+			cpu_relax();
 		jbd2_journal_lock_updates(env->journal);
 		for (j = 0; j < 10; j++) {
 			open += atomic_read(&c->open);
 			open += atomic_read(&env->journal->j_reserved_credits);
 			cond_resched();
 		}
+		/* Time for those who were on their way, and for the commit. */
+		if (nr > 1 && i % 8 < 2)
+			schedule_timeout_uninterruptible(1);
+		open += atomic_read(&c->open);
+		open += atomic_read(&env->journal->j_reserved_credits);
 		jbd2_journal_unlock_updates(env->journal);
-		cond_resched();
 	}
 	test_crowd_stop(test, c);
+	KUNIT_EXPECT_EQ(test, rounds, i);
 	KUNIT_EXPECT_EQ(test, 0, open);
+}
+
+/* Between lock and unlock of updates there is no handle, however many try. */
+static void test_barrier_alone(struct kunit *test)
+{
+	struct kunit_interrupts *in;
+
+	test_barrier_rounds(test, TEST_WAITERS, 300);
+	if (num_online_cpus() == 1)
+		return;
+	/* Who is alone has the only reservation, so often there is none until he is in. */
+	in = kunit_start_interrupts(test);
+	test_barrier_rounds(test, 1, 5000);
+	kunit_stop_interrupts(test, in);
 }
 
 /* What a handle did not use is there for the next one on that CPU. */
@@ -1345,7 +1393,7 @@ static void test_credits_conserved(struct kunit *test)
 
 	for (i = 0; i < 40; i++) {
 		unsigned int max = journal->j_max_transaction_buffers / 6;
-		struct test_crowd *c = test_crowd_start(test, max);
+		struct test_crowd *c = test_crowd_start(test, TEST_WAITERS, 2, max, 16);
 		transaction_t *t;
 		handle_t *handle;
 
@@ -1368,6 +1416,45 @@ static void test_credits_conserved(struct kunit *test)
 	KUNIT_EXPECT_GT(test, pooled, 0);
 	KUNIT_ASSERT_EQ(test, 0, jbd2_journal_force_commit(journal));
 	KUNIT_EXPECT_EQ(test, 0, test_pooled(journal));
+}
+
+/* When CPUs are to keep nothing, they do not, whoever gives something back. */
+static void test_pools_emptied(struct kunit *test)
+{
+	struct test_env *env = test->priv;
+	journal_t *journal = env->journal;
+	struct test_crowd *c = test_crowd_start(test, TEST_WAITERS, 20, 10, 0);
+	struct kunit_interrupts *in = kunit_start_interrupts(test);
+	unsigned int i, j, k, kept = 0;
+	int left = 0;
+
+	for (i = 0; i < 400 && !left; i++) {
+		/* With a handle open there is no other transaction. */
+		handle_t *handle = jbd2_journal_start(journal, 1);
+		transaction_t *t;
+
+		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, handle);
+		t = handle->h_transaction;
+		for (j = 0; j < 200 && !left && READ_ONCE(t->t_state) == T_RUNNING; j++) {
+			unsigned long end = jiffies + HZ;
+
+			WRITE_ONCE(t->t_pool_max, 16);
+			for (k = 0; k < i % 64; k++)
+				cpu_relax();
+			cond_resched();
+			kept += test_pooled(journal) > 0;
+			jbd2_empty_pools(journal, t);
+			/* Who was about to give takes it back; and nobody needs as little. */
+			while ((left = test_pooled(journal)) && time_before(jiffies, end))
+				cond_resched();
+		}
+		KUNIT_EXPECT_EQ(test, 0, jbd2_journal_stop(handle));
+	}
+	kunit_stop_interrupts(test, in);
+	test_crowd_stop(test, c);
+	KUNIT_EXPECT_EQ(test, 0, left);
+	KUNIT_EXPECT_GT(test, kept, 0);
+	kunit_info(test, "%u transactions, emptied %u times with something in them\n", i, kept);
 }
 
 static struct kunit_case journal_test_cases[] = {
@@ -1395,6 +1482,7 @@ static struct kunit_case journal_test_cases[] = {
 	KUNIT_CASE(test_pool),
 	KUNIT_CASE(test_pool_of_others),
 	KUNIT_CASE_SLOW(test_credits_conserved),
+	KUNIT_CASE_SLOW(test_pools_emptied),
 	{}
 };
 

@@ -3,6 +3,7 @@
  * KUnit tests of include/linux/percpu-gate.h
  */
 
+#include <kunit/interrupts.h>
 #include <kunit/test.h>
 #include <linux/completion.h>
 #include <linux/cpu.h>
@@ -504,10 +505,11 @@ static void relax(void)
 		cpu_relax();
 }
 
-/* Tasks enter in the moment when the gate is closed. */
+/* Tasks enter in the moment when the gate is closed, and are interrupted there. */
 static void test_close_quickly(struct kunit *test)
 {
 	struct gate_test *t = test->priv;
+	struct kunit_interrupts *in = kunit_start_interrupts(test);
 	struct task_struct *thread[3];
 	unsigned long end = jiffies + PATIENCE;
 	int n, i;
@@ -535,6 +537,7 @@ static void test_close_quickly(struct kunit *test)
 		spin_unlock(&t->lock);
 	}
 	stop_threads(thread, n);
+	kunit_stop_interrupts(test, in);
 
 	KUNIT_EXPECT_EQ(test, 0, atomic_read(&t->wrong));
 	KUNIT_EXPECT_EQ(test, 0, inside(&t->gate));

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Interrupt code under test between any two instructions
+ *
+ * Races in which one CPU must not get on while another does a lot are next to
+ * impossible to hit by repetition. An interrupt in the right place makes them
+ * likely, and with some thousand of them one will be in the right place.
+ */
+#ifndef _KUNIT_INTERRUPTS_H
+#define _KUNIT_INTERRUPTS_H
+
+#include <kunit/resource.h>
+#include <kunit/test.h>
+#include <linux/cpu.h>
+#include <linux/hrtimer.h>
+#include <linux/prandom.h>
+#include <linux/smp.h>
+
+struct kunit_interrupts {
+	struct hrtimer		timer;
+	struct rnd_state	rnd;
+};
+
+static inline enum hrtimer_restart kunit_interrupt(struct hrtimer *timer)
+{
+	struct kunit_interrupts *in = container_of(timer, struct kunit_interrupts, timer);
+	u32 n = prandom_u32_state(&in->rnd) % 1024;
+
+	while (n--)
+		cpu_relax();
+	hrtimer_forward_now(timer, us_to_ktime(100 + prandom_u32_state(&in->rnd) % 200));
+	return HRTIMER_RESTART;
+}
+
+static inline void kunit_start_interrupts_here(void *data)
+{
+	struct kunit_interrupts *in = data;
+
+	hrtimer_start(&in->timer, us_to_ktime(100), HRTIMER_MODE_REL_PINNED_HARD);
+}
+
+static inline void kunit_cancel_interrupts(void *data)
+{
+	struct kunit_interrupts *in = data;
+	unsigned int cpu;
+
+	for (cpu = 0; cpu < nr_cpu_ids; cpu++)
+		hrtimer_cancel(&in[cpu].timer);
+}
+
+/**
+ * kunit_start_interrupts() - interrupt all CPUs at random
+ * @test: the test, at the end of which that ends at the latest
+ *
+ * Each CPU that is online is interrupted every 100 to 300 us, where it has
+ * timers of that resolution, for up to some ten: time for other CPUs to do
+ * something. Aborts the test if there is no memory.
+ *
+ * Context: May sleep.
+ * Return: what kunit_stop_interrupts() needs.
+ */
+static inline struct kunit_interrupts *kunit_start_interrupts(struct kunit *test)
+{
+	struct kunit_interrupts *in = kunit_kcalloc(test, nr_cpu_ids, sizeof(*in), GFP_KERNEL);
+	unsigned int cpu;
+
+	KUNIT_ASSERT_NOT_NULL(test, in);
+	for (cpu = 0; cpu < nr_cpu_ids; cpu++) {
+		prandom_seed_state(&in[cpu].rnd, cpu);
+		hrtimer_setup(&in[cpu].timer, kunit_interrupt, CLOCK_MONOTONIC,
+			      HRTIMER_MODE_REL_PINNED_HARD);
+	}
+	KUNIT_ASSERT_EQ(test, 0,
+			kunit_add_action_or_reset(test, kunit_cancel_interrupts, in));
+	cpus_read_lock();
+	for_each_online_cpu(cpu)
+		smp_call_function_single(cpu, kunit_start_interrupts_here, &in[cpu], 1);
+	cpus_read_unlock();
+	return in;
+}
+
+/**
+ * kunit_stop_interrupts() - let the CPUs go on undisturbed
+ * @test: the test
+ * @in: what kunit_start_interrupts() gave
+ *
+ * Context: May sleep.
+ */
+static inline void kunit_stop_interrupts(struct kunit *test, struct kunit_interrupts *in)
+{
+	kunit_release_action(test, kunit_cancel_interrupts, in);
+}
+
+#endif /* _KUNIT_INTERRUPTS_H */
