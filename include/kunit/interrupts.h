@@ -13,6 +13,7 @@
 #include <kunit/test.h>
 #include <linux/cpu.h>
 #include <linux/hrtimer.h>
+#include <linux/ktime.h>
 #include <linux/prandom.h>
 #include <linux/smp.h>
 
@@ -24,11 +25,13 @@ struct kunit_interrupts {
 static inline enum hrtimer_restart kunit_interrupt(struct hrtimer *timer)
 {
 	struct kunit_interrupts *in = container_of(timer, struct kunit_interrupts, timer);
-	u32 n = prandom_u32_state(&in->rnd) % 1024;
+	u64 end = ktime_get_ns() + prandom_u32_state(&in->rnd) % (20 * NSEC_PER_USEC);
 
-	while (n--)
+	while (ktime_get_ns() < end)
 		cpu_relax();
-	hrtimer_forward_now(timer, us_to_ktime(100 + prandom_u32_state(&in->rnd) % 200));
+	/* From now: however long an interrupt takes, something is done in between. */
+	hrtimer_set_expires(timer, ktime_add_us(ktime_get(),
+						100 + prandom_u32_state(&in->rnd) % 200));
 	return HRTIMER_RESTART;
 }
 
@@ -53,7 +56,7 @@ static inline void kunit_cancel_interrupts(void *data)
  * @test: the test, at the end of which that ends at the latest
  *
  * Each CPU that is online is interrupted every 100 to 300 us, where it has
- * timers of that resolution, for up to some ten: time for other CPUs to do
+ * timers of that resolution, for up to 20 us: time for other CPUs to do
  * something. Aborts the test if there is no memory.
  *
  * Context: May sleep.
