@@ -82,7 +82,8 @@ normalise()
 
 compiler_warnings()
 {
-	grep -hE '([Ww]arning|WARNING|[Ee]rror): ' "$@" | normalise
+	# A line "error: " without a file is kbuild's own: an earlier build was interrupted.
+	grep -hE '([Ww]arning|WARNING|[Ee]rror): ' "$@" | grep -v '^error: ' | normalise
 }
 
 # only_new OLD NEW: lines of NEW that OLD does not have, or has less often.
