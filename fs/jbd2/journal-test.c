@@ -15,9 +15,11 @@
 #include <linux/completion.h>
 #include <linux/jbd2.h>
 #include <linux/kthread.h>
+#include <linux/pagemap.h>
 #include <linux/prandom.h>
 #include <linux/sched/task.h>
 #include <linux/vmalloc.h>
+#include <linux/workqueue.h>
 
 #include "batch.h"
 
@@ -40,6 +42,7 @@ struct test_disk {
 	struct block_device	*bdev;
 	u8			*mem;
 	bool			fail_writes;
+	bool			fail_flushes;
 };
 
 static void test_disk_submit_bio(struct bio *bio)
@@ -50,6 +53,10 @@ static void test_disk_submit_bio(struct bio *bio)
 	struct bio_vec bv;
 
 	if (op_is_write(bio_op(bio)) && READ_ONCE(td->fail_writes)) {
+		bio_io_error(bio);
+		return;
+	}
+	if (!bio_sectors(bio) && READ_ONCE(td->fail_flushes)) {
 		bio_io_error(bio);
 		return;
 	}
@@ -472,6 +479,88 @@ static void test_log_tail(struct kunit *test)
 	memset(want + TEST_FS_BLOCKS - 3, 0x77, 3);
 	KUNIT_ASSERT_EQ(test, 0, jbd2_journal_force_commit(journal));
 	KUNIT_EXPECT_EQ(test, journal->j_commit_sequence, journal->j_tail_sequence);
+	test_power_cut(test, want);
+}
+
+/* Writes a buffer without its lock, as ext4 does those of files. */
+struct test_writeback {
+	struct delayed_work	work;
+	struct buffer_head	*bh;
+	u8			*place;
+	bool			ended;
+};
+
+static void test_writeback_end(struct work_struct *work)
+{
+	struct test_writeback *wb = container_of(to_delayed_work(work),
+						 struct test_writeback, work);
+
+	memcpy(wb->place, wb->bh->b_data, TEST_BLOCKSIZE);
+	WRITE_ONCE(wb->ended, true);
+	clear_buffer_async_write(wb->bh);
+	folio_end_writeback(wb->bh->b_folio);
+}
+
+/* What is still being written is needed in the log, though it is not dirty. */
+static void test_under_writeback(struct kunit *test)
+{
+	struct test_env *env = test->priv;
+	journal_t *journal = env->journal;
+	u8 *want = kunit_kzalloc(test, TEST_FS_BLOCKS, GFP_KERNEL);
+	struct test_writeback *wb = kunit_kzalloc(test, sizeof(*wb), GFP_KERNEL);
+	unsigned long nr = TEST_FS_BLOCKS;
+	struct folio *folio;
+
+	KUNIT_ASSERT_NOT_NULL(test, want);
+	KUNIT_ASSERT_NOT_NULL(test, wb);
+	INIT_DELAYED_WORK(&wb->work, test_writeback_end);
+	wb->place = env->td->mem + TEST_FS_START * TEST_BLOCKSIZE;
+	test_write_range(test, 0, 1, 0x55);
+	want[0] = 0x55;
+	KUNIT_ASSERT_EQ(test, 0, jbd2_journal_force_commit(journal));
+
+	wb->bh = __find_get_block(journal->j_fs_dev, TEST_FS_START, TEST_BLOCKSIZE);
+	KUNIT_ASSERT_NOT_NULL(test, wb->bh);
+	folio = wb->bh->b_folio;
+	folio_lock(folio);
+	KUNIT_EXPECT_TRUE(test, folio_clear_dirty_for_io(folio));
+	set_buffer_async_write(wb->bh);
+	folio_start_writeback(folio);
+	clear_buffer_dirty(wb->bh);
+	folio_unlock(folio);
+
+	jbd2_journal_shrink_checkpoint_list(journal, &nr);
+	KUNIT_EXPECT_NOT_NULL(test, journal->j_checkpoint_transactions);
+	test_power_cut(test, want);
+
+	/* An empty log is one that nothing is needed of. */
+	schedule_delayed_work(&wb->work, HZ / 10);
+	KUNIT_EXPECT_EQ(test, 0, jbd2_journal_flush(journal, 0));
+	KUNIT_EXPECT_TRUE(test, READ_ONCE(wb->ended));
+	flush_delayed_work(&wb->work);
+	brelse(wb->bh);
+	test_power_cut(test, want);
+}
+
+/* What was written, but may be lost in the cache of the disk, is needed in the log. */
+static void test_flush_error(struct kunit *test)
+{
+	struct test_env *env = test->priv;
+	journal_t *journal = env->journal;
+	u8 *want = kunit_kzalloc(test, TEST_FS_BLOCKS, GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, want);
+	write_lock(&journal->j_state_lock);
+	journal->j_flags |= JBD2_BARRIER;
+	write_unlock(&journal->j_state_lock);
+	test_write_range(test, 0, 5, 0x55);
+	memset(want, 0x55, 5);
+	KUNIT_ASSERT_EQ(test, 0, jbd2_journal_force_commit(journal));
+	WRITE_ONCE(env->td->fail_flushes, true);
+	KUNIT_EXPECT_EQ(test, -EIO, jbd2_journal_flush(journal, 0));
+	KUNIT_EXPECT_TRUE(test, is_journal_aborted(journal));
+	WRITE_ONCE(env->td->fail_flushes, false);
+	memset(env->td->mem + TEST_FS_START * TEST_BLOCKSIZE, 0, 5 * TEST_BLOCKSIZE);
 	test_power_cut(test, want);
 }
 
@@ -1478,6 +1567,8 @@ static struct kunit_case journal_test_cases[] = {
 	KUNIT_CASE(test_log_blocks),
 	KUNIT_CASE_SLOW(test_wrap_and_recover),
 	KUNIT_CASE(test_log_tail),
+	KUNIT_CASE(test_under_writeback),
+	KUNIT_CASE(test_flush_error),
 	KUNIT_CASE(test_uncommitted_is_lost),
 	KUNIT_CASE(test_fc_replay_full),
 	KUNIT_CASE_SLOW(test_wait_commit),

@@ -24,6 +24,8 @@ COMPLAINTS = ("EXT4-fs error", "EXT4-fs warning", "JBD2: ", "Corruption", "Metad
               "corruption", "I/O error", "Shutting down", "shutdown", "Internal error")
 # How far xfs_repair is.
 PROGRESS = re.compile(r"^(\s+- |Phase \d|No modify flag set).*\n?", re.MULTILINE)
+# What e2fsck says of a file that it makes as long as its blocks.
+LENGTHENED = re.compile(r"^Inode (\d+), i_size is (\d+), should be \d+", re.MULTILINE)
 # What recovery says in passing: where the log ends, in the middle of a commit block.
 NO_COMPLAINTS = ("JBD2: Find incomplete commit block",)
 
@@ -71,8 +73,11 @@ def umount(where):
         guestlib.die(f"cannot unmount {where}: {error.strerror}")
 
 
-def collect(top):
-    """What is below a directory: (signature, {path: reader}, inode numbers)."""
+def collect(top, sizes=None):
+    """What is below a directory: (signature, {path: reader}, inode numbers).
+
+    sizes          {inode number: what of the file is read}, for those that e2fsck has made longer
+    """
     names, groups, inodes = [], {}, set()
 
     def walk(relative):
@@ -97,17 +102,17 @@ def collect(top):
                        facts.st_nlink if kind == "f" else 0,
                        os.readlink(full) if kind == "l" else "", xattrs))
         if kind == "f":
-            contents[path] = Reader(full)
+            contents[path] = Reader(full, (sizes or {}).get(facts.st_ino, -1))
     return frozenset(signature), contents, inodes
 
 
 class Reader:
-    def __init__(self, path):
-        self.path = path
+    def __init__(self, path, size=-1):
+        self.path, self.size = path, size
 
     def __call__(self):
         with open(self.path, "rb") as file:
-            return file.read()
+            return file.read(self.size)
 
 
 def used_inodes(where):
@@ -134,7 +139,7 @@ class Look:
         self.name, self.config = name, CONFIGS[name]
         self.count = collections.Counter()
         self.constant = None        # inodes that are used, but not found by walking
-        self.mended = False         # by e2fsck, after errors
+        self.mended = ""            # what e2fsck said when it mended it, after errors
 
     def unit(self, image):
         """What of the device is written all or none, because the filesystem relies on it.
@@ -168,7 +173,15 @@ class Look:
 
     def look_at(self, device, names, dirty, after_errors=False):
         """Mount what is there, look at the names, unmount, check; raises Finding."""
-        self.mended = after_errors and self.mend(device)
+        self.mended = self.mend(device) if after_errors else ""
+        try:
+            self.look_at_mended(device, names, dirty, after_errors)
+        except Finding as finding:
+            if self.mended:
+                raise Finding(f"{finding}\n  before that, e2fsck -fy:\n{self.mended}") from finding
+            raise
+
+    def look_at_mended(self, device, names, dirty, after_errors):
         kmsg = Kmsg()
         refused = mount(self.config, device, MNT2)
         if refused:
@@ -222,17 +235,19 @@ class Look:
 
     def mend(self, device):
         """What an operator does after errors. e2fsck -p is not enough: it does not trust the list
-        of orphans of a filesystem that has noted errors, and then asks what to do with them.
-        Returns whether there was something to mend."""
+        of orphans of a filesystem that has noted errors, and then asks what to do with them. So
+        it does not cut off either what an operation under way had put behind a file's end, but
+        makes the file longer: judged is what the file was before.
+        Returns what it said if there was something to mend."""
         if self.config.fs != "ext4":
-            return False
+            return ""
         fsck = subprocess.run(["e2fsck", "-fy", device], stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, encoding="utf-8", errors="replace",
                               check=False)
         self.count["mended by fsck"] += fsck.returncode == 1
         if fsck.returncode > 1:
             raise Finding(f"e2fsck -fy: exit status {fsck.returncode}\n{fsck.stdout.strip()}")
-        return fsck.returncode == 1
+        return fsck.stdout.strip() if fsck.returncode == 1 else ""
 
     def names(self, runs, synced, times, judge):
         extra = set(os.listdir(MNT2)) ^ {f"w{n}" for n in range(len(runs))} ^ \
@@ -240,14 +255,15 @@ class Look:
         if extra:
             raise Finding(f"the root directory has, or has not: {' '.join(sorted(extra))}")
         self.count["acknowledged syncs looked at"] += len(times) + sum(map(len, synced.values()))
+        sizes = {int(ino): int(size) for ino, size in LENGTHENED.findall(self.mended)}
         for number, run in enumerate(runs):
-            signature, contents, _ = collect(f"{MNT2}/w{number}")
+            signature, contents, _ = collect(f"{MNT2}/w{number}", sizes)
             try:
                 if judge == "errors":
                     contents = self.settled(run, contents)
                 else:
                     model.judge(run, (signature, contents), (synced[number], times),
-                                "stale" in self.config.features, self.mended)
+                                "stale" in self.config.features)
             except Finding as finding:
                 raise Finding(f"worker {number}: {finding}") from finding
             self.count["files looked at"] += len(contents)

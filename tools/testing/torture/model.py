@@ -400,14 +400,13 @@ def show(entries, limit=6):
     return "\n".join(lines) or "    nothing"
 
 
-def judge(worker, found, acknowledged, stale_allowed=False, mended=False):
+def judge(worker, found, acknowledged, stale_allowed=False):
     """Compare what a worker's directory holds with what it must; raises Finding.
 
     found          (signature, {path: function that returns the file's content})
     acknowledged   as for Worker.durable()
     stale_allowed  data=writeback: what was not synced may be anything, and so may what was
                    removed: its blocks are free before the removal is durable
-    mended         e2fsck has seen to it: it has a file end where its last block does
     Returns how many operations are there.
     """
     signature, contents = found
@@ -437,7 +436,7 @@ def judge(worker, found, acknowledged, stale_allowed=False, mended=False):
         try:
             for path, fid in worker.maps[state].items():
                 judge_file(worker.tree.nodes[fid], path, contents[path](), data[fid],
-                           stale_allowed, mended, fid not in left)
+                           stale_allowed, fid not in left)
             return state
         except Finding as finding:
             wrong = wrong or finding
@@ -454,16 +453,15 @@ def mixed(sector, allowed):
     return len(set(rest)) == 1 and parts[0] in units and rest[0] in units
 
 
-def judge_file(node, path, content, synced, stale_allowed, mended=False, given_away=False):
+def judge_file(node, path, content, synced, stale_allowed, given_away=False):
     """Compare a file's content with what it may be if its data is durable up to @synced.
 
     given_away     its blocks may be another file's by now; its size is still its own
     """
     where = f"{path} (file {node.fid:#x}, durable up to operation {synced})"
     sizes = since(node.sizes, synced)
-    most = -(-max(sizes) // BLOCK) * BLOCK if mended else max(sizes)
-    if not min(sizes) <= len(content) <= most:
-        raise Finding(f"{where}: {len(content)} bytes, not {min(sizes)} to {most}")
+    if not min(sizes) <= len(content) <= max(sizes):
+        raise Finding(f"{where}: {len(content)} bytes, not {min(sizes)} to {max(sizes)}")
     if given_away:
         return
     shuffled = any(n > synced for n in node.shuffled)
