@@ -32,7 +32,7 @@ Q_SETQUOTA, USRQUOTA = 0x800008, 0
 QIF_BLIMITS, QIF_ILIMITS = 1, 4
 CAP_VERSION, CAP_SYS_RESOURCE = 0x20080522, 24
 USER = 1000
-MAYBE = ("maybe_write", "maybe_fallocate")
+MAYBE = ("maybe_write", "maybe_truncate", "maybe_fallocate", "maybe_clone")
 DEBUG = "/sys/kernel/debug"
 
 

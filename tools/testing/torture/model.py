@@ -227,9 +227,31 @@ class Tree:
         node.resize(number, size)
         self._touch(number, node, data=True)
 
-    def do_maybe_fallocate(self, number, fid, size):
+    def do_maybe_truncate(self, number, fid, wanted, size):
+        """The same of truncate(): XFS notes the size first, and frees blocks after that."""
+        node = self.nodes[fid]
+        for sector in [s for s in node.sectors if s * SECTOR >= wanted]:
+            node.put(number, sector, ZERO, False)
+        node.sizes.append((number, wanted, False))
+        node.resize(number, size)
+        self._touch(number, node, data=True)
+
+    def do_maybe_clone(self, number, fid, source, size):
+        """The same of a clone: any extent of it may be there, and the size with it."""
+        src, node = self.nodes[source], self.nodes[fid]
+        if src.unsure() or ALWAYS in src.shuffled:
+            node.shuffled.append(ALWAYS)
+        for sector in range(src.size // SECTOR):
+            if src.latest(sector) != node.latest(sector):
+                node.put(number, sector, src.latest(sector), False)
+        node.sizes.append((number, max(node.size, src.size), False))
+        node.resize(number, size)
+        self._touch(number, node, data=True)
+
+    def do_maybe_fallocate(self, number, fid, wanted, size):
         """The same of fallocate(): whatever the file had may be anywhere in it."""
         node = self.nodes[fid]
+        node.sizes.append((number, wanted, False))
         node.resize(number, size)
         node.shuffled.append(ALWAYS)
         self._touch(number, node, data=True)
@@ -309,8 +331,9 @@ class Tree:
 
 
 # Operations that change no name, mode or attribute.
-DATA = ("write", "mwrite", "dwrite", "maybe_write", "truncate", "fallocate", "maybe_fallocate",
-        "clone", "fsync", "fdatasync", "syncfs", "nothing", "tmpfile", "hold")
+DATA = ("write", "mwrite", "dwrite", "maybe_write", "truncate", "maybe_truncate", "fallocate",
+        "maybe_fallocate", "clone", "maybe_clone", "fsync", "fdatasync", "syncfs", "nothing",
+        "tmpfile", "hold")
 
 
 def since(history, number):
@@ -343,6 +366,8 @@ class Worker:
         if stopped and operations and operations[-1][2] == "nothing":
             _, _, _, kind, _, args = operations[-1]
             if kind not in DATA:
+                if removes_first and kind == "setxattr":
+                    self._without(*args[:2])
                 self.tree.count -= 1
                 self.tree.apply((0, 0, kind, *args))
                 self._note()

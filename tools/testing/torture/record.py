@@ -13,7 +13,7 @@ import workload
 
 # What an operation that failed is noted as.
 FAILED = {"write": "maybe_write", "mwrite": "maybe_write", "dwrite": "maybe_write",
-          "fallocate": "maybe_fallocate"}
+          "fallocate": "maybe_fallocate", "truncate": "maybe_truncate", "clone": "maybe_clone"}
 
 
 class RecordError(Exception):

@@ -64,6 +64,8 @@ class Runner:
         concurrent.futures.wait([self.pool.submit(started.wait) for _ in range(2)])
         self.syncs = 0
         self.late = []          # syncs that another did not wait for
+        self.late_fid = None    # the file they are of
+        self.unheard = {}       # fid: the error that such a sync had, and nobody else will get
 
     def path(self, name):
         return os.path.join(self.top, name) if name else self.top
@@ -95,6 +97,12 @@ class Runner:
             return self.tree.nodes[fid].size
         return size // SECTOR * SECTOR
 
+    def wanted(self, fid, mode, offset, length):
+        """The size that a file has after fallocate()."""
+        size = self.tree.nodes[fid].size
+        return {"alloc": max(size, offset + length), "zero": max(size, offset + length),
+                "insert": size + length, "collapse": size - length}.get(mode, size)
+
     def attempt(self, kind, args):
         """Returns whether an operation succeeded."""
         try:
@@ -123,7 +131,12 @@ class Runner:
             if kind in ("write", "mwrite", "dwrite"):
                 kind, args = "maybe_write", (*args, self.size_now(args[0]))
             elif kind == "fallocate":
-                kind, args = "maybe_fallocate", (args[0], self.size_now(args[0]))
+                kind, args = "maybe_fallocate", (args[0], self.wanted(*args),
+                                                 self.size_now(args[0]))
+            elif kind == "truncate":
+                kind, args = "maybe_truncate", (*args, self.size_now(args[0]))
+            elif kind == "clone":
+                kind, args = "maybe_clone", (args[1], args[0], self.size_now(args[1]))
             else:
                 kind, args = "nothing", (kind, self.about(args), args)
         self.operations.append((start, time.monotonic_ns(), kind, *args))
@@ -238,10 +251,12 @@ class Runner:
         that share one the other would return 0. A file without a name has one opening only.
         """
         self.syncs += 1
+        self.had_error(fid)
         if fid in self.held or self.syncs % TOGETHER:
             sync_and_close(self.open(fid))
             return
         self.settle()
+        self.late_fid = fid
         self.late = [self.pool.submit(sync_and_close, self.open(fid)) for _ in range(2)]
         done, _ = concurrent.futures.wait(self.late,
                                           return_when=concurrent.futures.FIRST_COMPLETED)
@@ -251,9 +266,20 @@ class Runner:
     def settle(self):
         """Until whoever syncs has come back."""
         concurrent.futures.wait(self.late)
+        for future in self.late:
+            if future.exception():
+                self.unheard[self.late_fid] = future.exception()
         self.late = []
 
+    def had_error(self, fid):
+        """A late sync may have had the error of what was written since the other came back."""
+        if fid == self.late_fid:
+            self.settle()
+        if fid in self.unheard:
+            raise self.unheard.pop(fid)
+
     def do_fdatasync(self, fid):
+        self.had_error(fid)
         fd = self.open(fid)
         try:
             os.fdatasync(fd)
