@@ -348,6 +348,29 @@ class Judge(unittest.TestCase):
             file.write(model.pattern(self.F, 9, 0, 1))
         self.lost(runner, "sector 0", [2])
 
+    def test_failed_truncate_may_have_been_done(self):
+        runner = self.do(("creat", "a"), ("write", self.F, 0, 2048), ("fsync", self.F))
+        os.truncate(self.path("a"), 1024)
+        self.lost(runner, "1024 bytes, not 2048", [2])
+        runner.operations.append((0, 0, "maybe_truncate", self.F, 1024, 2048))
+        self.judge(runner, [2])
+        os.truncate(self.path("a"), 2048)       # what it has cut off reads as zeros
+        self.judge(runner, [2])
+        os.truncate(self.path("a"), 512)
+        self.lost(runner, "512 bytes, not 1024 to 2048", [2])
+
+    def test_failed_clone_may_have_been_done(self):
+        other = self.F + 1
+        runner = self.do(("creat", "a"), ("write", self.F, 0, 2048), ("creat", "b"),
+                         ("fsync", other))
+        shutil.copy(self.path("a"), self.path("b"))
+        self.lost(runner, "2048 bytes, not 0 to 0", [3])
+        runner.operations.append((0, 0, "maybe_clone", other, self.F, 0))
+        self.judge(runner, [3])
+        with open(self.path("b"), "r+b") as file:
+            file.write(model.pattern(other, 9, 0, 1))
+        self.lost(runner, "b .*sector 0", [3])
+
     def test_last_operation_failed_and_was_done(self):
         runner = self.do(("creat", "a"))
         runner.operations.append((0, 0, "nothing", "creat", [], ("b",)))
