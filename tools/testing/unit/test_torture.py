@@ -12,6 +12,7 @@ import sys
 import tempfile
 import types
 import unittest
+from unittest import mock
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 TORTURE = os.path.join(HERE, "../torture")
@@ -404,6 +405,25 @@ class Judge(unittest.TestCase):
             file.write(data[:8192])
         self.judge(runner)
         self.lost(runner, "sector 0", [3])
+
+
+class Races(unittest.TestCase):
+    """KCSAN, which makes all slow, is asked during the work only, and little is cut then."""
+
+    def test_kcsan(self):
+        with tempfile.TemporaryDirectory() as top:
+            control = os.path.join(top, "kcsan")
+            args = types.SimpleNamespace(pair="ext4/metadata", seconds=1)
+            with mock.patch.object(guest, "RACES", control):
+                self.assertEqual(guest.Torture(args).points, guest.POINTS)
+                guest.Torture.races(True)
+                self.assertFalse(os.path.exists(control))
+                guest.guestlib.write(control, "")
+                tester = guest.Torture(args)
+                self.assertLess(tester.points, guest.POINTS)
+                for on, said in ((True, "on"), (False, "off")):
+                    tester.races(on)
+                    self.assertEqual(guest.guestlib.read(control).strip(), said)
 
 
 class Driver(unittest.TestCase):
