@@ -43,7 +43,7 @@ class Races(unittest.TestCase):
         with tempfile.NamedTemporaryFile("w+") as file:
             file.write("# Why.\ndata-race in b\n")
             file.flush()
-            matrix.save_known(file.name, matrix.load_known(file.name) | {"data-race in a"})
+            matrix.save_known(file.name, {"data-race in a"})
             self.assertEqual(matrix.read(file.name), "# Why.\ndata-race in a\ndata-race in b\n")
 
     def test_known_names_no_twice(self):
