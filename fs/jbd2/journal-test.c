@@ -56,7 +56,7 @@ static void test_disk_submit_bio(struct bio *bio)
 		bio_io_error(bio);
 		return;
 	}
-	if (!bio_sectors(bio) && READ_ONCE(td->fail_flushes)) {
+	if ((bio->bi_opf & REQ_PREFLUSH) && READ_ONCE(td->fail_flushes)) {
 		bio_io_error(bio);
 		return;
 	}
@@ -559,6 +559,32 @@ static void test_flush_error(struct kunit *test)
 	WRITE_ONCE(env->td->fail_flushes, true);
 	KUNIT_EXPECT_EQ(test, -EIO, jbd2_journal_flush(journal, 0));
 	KUNIT_EXPECT_TRUE(test, is_journal_aborted(journal));
+	WRITE_ONCE(env->td->fail_flushes, false);
+	memset(env->td->mem + TEST_FS_START * TEST_BLOCKSIZE, 0, 5 * TEST_BLOCKSIZE);
+	test_power_cut(test, want);
+}
+
+/* The same when the journal is closed and there is nothing left to write. */
+static void test_flush_error_at_end(struct kunit *test)
+{
+	struct test_env *env = test->priv;
+	journal_t *journal = env->journal;
+	u8 *want = kunit_kzalloc(test, TEST_FS_BLOCKS, GFP_KERNEL);
+	unsigned long nr = TEST_FS_BLOCKS;
+
+	KUNIT_ASSERT_NOT_NULL(test, want);
+	write_lock(&journal->j_state_lock);
+	journal->j_flags |= JBD2_BARRIER;
+	write_unlock(&journal->j_state_lock);
+	test_write_range(test, 0, 5, 0x55);
+	memset(want, 0x55, 5);
+	KUNIT_ASSERT_EQ(test, 0, jbd2_journal_force_commit(journal));
+	KUNIT_ASSERT_EQ(test, 0, sync_blockdev(env->td->bdev));
+	jbd2_journal_shrink_checkpoint_list(journal, &nr);
+	KUNIT_ASSERT_NULL(test, journal->j_checkpoint_transactions);
+	WRITE_ONCE(env->td->fail_flushes, true);
+	env->journal = NULL;
+	KUNIT_EXPECT_EQ(test, -EIO, jbd2_journal_destroy(journal));
 	WRITE_ONCE(env->td->fail_flushes, false);
 	memset(env->td->mem + TEST_FS_START * TEST_BLOCKSIZE, 0, 5 * TEST_BLOCKSIZE);
 	test_power_cut(test, want);
@@ -1569,6 +1595,7 @@ static struct kunit_case journal_test_cases[] = {
 	KUNIT_CASE(test_log_tail),
 	KUNIT_CASE(test_under_writeback),
 	KUNIT_CASE(test_flush_error),
+	KUNIT_CASE(test_flush_error_at_end),
 	KUNIT_CASE(test_uncommitted_is_lost),
 	KUNIT_CASE(test_fc_replay_full),
 	KUNIT_CASE_SLOW(test_wait_commit),
