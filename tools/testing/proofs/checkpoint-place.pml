@@ -7,29 +7,33 @@
  * looks whether the buffer is in place. A write may take as long as it likes; one may fail.
  *
  * Holds: what the log has given up is in place, or something newer, also when all writes have
- * ended; or jbd2 knows that a write has failed, and aborts. Nobody waits for ever.
+ * ended; or jbd2 knows that a write has failed, and aborts. What is in place is committed.
+ * Nobody waits for ever.
  *
  * What holds j_list_lock sees the two bits of b_state change, as writeback does not take that.
- * What a write puts in place is what is in memory when it begins. The barriers are those of
+ * What a write puts in place is what is in memory when the device looks. The barriers are those of
  * checkpoint-wait.litmus and checkpoint-error.litmus.
  *
  * Commit: jbd2: keep data in the log until its folio has been written
  * Commit: jbd2: abort when journalled data could not be written to its place
+ * Commit: ext4: keep journalled data stable while it is written in place
  * Code: fs/jbd2/checkpoint.c jbd2_checkpoint_place: unsigned long state = READ_ONCE(bh->b_state); if (state & BIT(BH_Async_Write)) return JBD2_UNDER_WAY; ... return state & BIT(BH_Dirty) ? JBD2_TO_BE_WRITTEN : JBD2_IN_PLACE;
  * Code: fs/jbd2/checkpoint.c jbd2_checkpoint_write: lock_buffer(bh); if (!buffer_async_write(bh) && test_clear_buffer_dirty(bh)) bh_submit(bh, REQ_OP_WRITE | JBD2_JOURNAL_REQ_FLAGS, jbd2_checkpoint_end_write); else unlock_buffer(bh);
  * Code: fs/jbd2/checkpoint.c jbd2_checkpoint_end_write: mapping_set_error( ... bh_end_write(bio);
  * Code: fs/jbd2/checkpoint.c jbd2_journal_try_remove_checkpoint: if (!trylock_buffer(bh)) return -EBUSY; if (jbd2_checkpoint_place(bh) != JBD2_IN_PLACE) {
  * Code: fs/ext4/page-io.c ext4_bio_write_folio: __folio_start_writeback(folio, keep_towrite); ... set_buffer_async_write(bh); ... if (!nr_to_submit) { folio_end_writeback(folio); ... clear_buffer_dirty(bh); io_submit_add_bh(io, inode, folio, bh);
  * Code: fs/ext4/page-io.c ext4_finish_bio: ext4_keep_log(folio, bio); ... clear_buffer_async_write(bh); ... folio_end_writeback(folio);
+ * Code: fs/ext4/inode.c ext4_set_aops: case EXT4_INODE_JOURNAL_DATA_MODE: ... mapping_set_stable_writes(inode->i_mapping);
+ * Code: fs/ext4/inode.c ext4_write_begin: folio_wait_stable(folio);
  * Code: fs/jbd2/transaction.c do_get_write_access: lock_buffer(bh); ... test_clear_buffer_dirty(bh) ... set_buffer_jbddirty(bh);
  *
  * BREAK_dirty_only (assert): whether it is being written is not looked at
  * BREAK_two_looks (assert): first whether it is being written, then whether it is dirty
  * BREAK_clean_first (assert): writeback clears the dirty bit, then says that it writes
- * BREAK_written_twice (assert): a checkpoint writes what writeback is writing
  * BREAK_reclaim_unlocked (assert): reclaim does not ask for the buffer's lock
  * BREAK_change_unlocked (assert): who changes the buffer does not take its lock
  * BREAK_folio_unlocked (assert): who changes the buffer does not take the lock of its folio
+ * BREAK_unstable (assert): who changes the buffer does not wait for its folio
  * BREAK_error_late (assert): jbd2 is told of an error after the write is said to have ended
  * BREAK_error_of_file (assert): jbd2 is not told of an error of writeback
  * BREAK_error_unlocked (assert): a checkpoint unlocks the buffer before jbd2 is told of an error
@@ -43,6 +47,7 @@ bool dirty, async;		/* the buffer's b_state */
 bool folio_locked, writeback;	/* its folio */
 bool changing;			/* it is in a transaction that has not been committed */
 byte memory, place;		/* the version that is there */
+byte committed;
 byte cp;			/* it is on the checkpoint list with this one, 0: it is not */
 byte given_up;			/* the log has this one, and those before it, no more */
 bool failed, told;		/* a write has failed; jbd2 can see that */
@@ -53,11 +58,11 @@ inline lock(l)
 	atomic { !l -> l = true }
 }
 
-inline write(version, error)
+inline write(error)
 {
 	/* whenever the device likes */
 	if
-	:: place = version
+	:: place = memory; assert(place <= committed)
 	:: atomic { !failed -> failed = true; error = true }
 	fi;
 	assert(told || place >= given_up)
@@ -78,6 +83,10 @@ proctype change()
 #ifndef BREAK_folio_unlocked
 		lock(folio_locked);
 #endif
+#ifndef BREAK_unstable
+		/* folio_wait_stable() */
+		!writeback;
+#endif
 		/* do_get_write_access() */
 #ifndef BREAK_change_unlocked
 		lock(locked);
@@ -93,6 +102,7 @@ proctype change()
 		folio_locked = false;
 #endif
 		/* the commit */
+		committed = memory;
 		lock(list_locked);
 		cp = memory; changing = false; dirty = true;
 		list_locked = false
@@ -102,7 +112,7 @@ proctype change()
 
 proctype write_back()
 {
-	byte version, times = 2;
+	byte times = 2;
 	bool error;
 
 	do
@@ -120,9 +130,8 @@ proctype write_back()
 		if
 		:: dirty -> async = true; dirty = false
 #endif
-			version = memory;
 			folio_locked = false;
-			write(version, error);
+			write(error);
 #if !defined(BREAK_error_late) && !defined(BREAK_error_of_file)
 			told = told || error;
 #endif
@@ -160,7 +169,7 @@ inline look(to)
 
 proctype checkpoint()
 {
-	byte version, is;
+	byte is;
 	bool error;
 
 	do
@@ -182,16 +191,11 @@ proctype checkpoint()
 					/* jbd2_checkpoint_write() */
 					lock(locked);
 					if
-#ifndef BREAK_written_twice
 					:: async
 					:: !async ->
-#else
-					:: true ->
-#endif
 						if
 						:: atomic { dirty -> dirty = false };
-							version = memory;
-							write(version, error);
+							write(error);
 #ifdef BREAK_error_unlocked
 							locked = false;
 #endif
