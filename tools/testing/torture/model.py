@@ -443,8 +443,8 @@ def judge(worker, found, acknowledged, stale_allowed=False):
         near = min(range(first, len(worker.signatures)),
                    key=lambda k: len(worker.signatures[k] ^ signature))
         raise Finding(f"the names are those after no operation; after {near} of "
-                      f"{len(worker.operations)} (durable: {first}) there are also\n"
-                      f"{show(worker.signatures[near] - signature)}\n  and there are not\n"
+                      f"{len(worker.operations)} (durable: {first}) there would also be\n"
+                      f"{show(worker.signatures[near] - signature)}\n  and there would not be\n"
                       f"{show(signature - worker.signatures[near])}")
     if states[-1] < first:
         lost = worker.operations[states[-1]:first]

@@ -3,6 +3,7 @@
 """Tests of torture: logs of dm-log-writes, what a cut may leave, and the judge of what it left."""
 
 import contextlib
+import errno
 import io
 import os
 import random
@@ -206,6 +207,19 @@ class Judge(unittest.TestCase):
         self.assertEqual(self.judge(runner), 1)
         os.unlink(self.path("a"))
         self.assertEqual(self.judge(runner), 0)
+
+    def test_created_by_an_open_that_failed(self):
+        really_open = os.open
+
+        def remounted_meanwhile(path, flags, mode):
+            if path.endswith("a"):
+                os.close(really_open(path, flags, mode))
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+        with mock.patch("os.open", remounted_meanwhile):
+            runner = self.do(("creat", "a"), ("creat", "b"))
+        self.assertEqual([op[2] for op in runner.operations], ["creat", "nothing"])
+        self.judge(runner)
 
     def test_order_of_names_is_kept(self):
         runner = self.do(("creat", "a"), ("mkdir", "d"))
