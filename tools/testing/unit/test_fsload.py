@@ -138,7 +138,7 @@ class TestOperations(Case):
             process.stdin.write("\n")
             result = json.loads(process.stdout.readline())
             self.assertEqual(result["ops"], [5, 5])
-            self.assertGreater(result["wall_ns"], 0)
+            self.assertGreaterEqual(result["wall_ns"], max(result["ns"]))
             self.assertEqual(len(self.tree()), 0)
             self.assertEqual(len(os.listdir(self.dir)), 3)
             process.stdin.write("\n")
