@@ -542,8 +542,8 @@ static void test_under_writeback(struct kunit *test)
 	test_power_cut(test, want);
 }
 
-/* What was written, but may be lost in the cache of the disk, is needed in the log. */
-static void test_flush_error(struct kunit *test)
+/* Commits blocks to a journal that flushes its devices, and says what is to be there. */
+static u8 *test_commit_with_barriers(struct kunit *test)
 {
 	struct test_env *env = test->priv;
 	journal_t *journal = env->journal;
@@ -556,12 +556,30 @@ static void test_flush_error(struct kunit *test)
 	test_write_range(test, 0, 5, 0x55);
 	memset(want, 0x55, 5);
 	KUNIT_ASSERT_EQ(test, 0, jbd2_journal_force_commit(journal));
-	WRITE_ONCE(env->td->fail_flushes, true);
-	KUNIT_EXPECT_EQ(test, -EIO, jbd2_journal_flush(journal, 0));
-	KUNIT_EXPECT_TRUE(test, is_journal_aborted(journal));
+	return want;
+}
+
+/* A power cut that takes what was in the cache of the disk: the blocks in place. */
+static void test_cache_is_lost(struct kunit *test, const u8 *want)
+{
+	struct test_env *env = test->priv;
+
 	WRITE_ONCE(env->td->fail_flushes, false);
 	memset(env->td->mem + TEST_FS_START * TEST_BLOCKSIZE, 0, 5 * TEST_BLOCKSIZE);
 	test_power_cut(test, want);
+}
+
+/* What was written, but may be lost in the cache of the disk, is needed in the log. */
+static void test_flush_error(struct kunit *test)
+{
+	struct test_env *env = test->priv;
+	journal_t *journal = env->journal;
+	u8 *want = test_commit_with_barriers(test);
+
+	WRITE_ONCE(env->td->fail_flushes, true);
+	KUNIT_EXPECT_EQ(test, -EIO, jbd2_journal_flush(journal, 0));
+	KUNIT_EXPECT_TRUE(test, is_journal_aborted(journal));
+	test_cache_is_lost(test, want);
 }
 
 /* The same when the journal is closed and there is nothing left to write. */
@@ -569,25 +587,16 @@ static void test_flush_error_at_end(struct kunit *test)
 {
 	struct test_env *env = test->priv;
 	journal_t *journal = env->journal;
-	u8 *want = kunit_kzalloc(test, TEST_FS_BLOCKS, GFP_KERNEL);
+	u8 *want = test_commit_with_barriers(test);
 	unsigned long nr = TEST_FS_BLOCKS;
 
-	KUNIT_ASSERT_NOT_NULL(test, want);
-	write_lock(&journal->j_state_lock);
-	journal->j_flags |= JBD2_BARRIER;
-	write_unlock(&journal->j_state_lock);
-	test_write_range(test, 0, 5, 0x55);
-	memset(want, 0x55, 5);
-	KUNIT_ASSERT_EQ(test, 0, jbd2_journal_force_commit(journal));
 	KUNIT_ASSERT_EQ(test, 0, sync_blockdev(env->td->bdev));
 	jbd2_journal_shrink_checkpoint_list(journal, &nr);
 	KUNIT_ASSERT_NULL(test, journal->j_checkpoint_transactions);
 	WRITE_ONCE(env->td->fail_flushes, true);
 	env->journal = NULL;
 	KUNIT_EXPECT_EQ(test, -EIO, jbd2_journal_destroy(journal));
-	WRITE_ONCE(env->td->fail_flushes, false);
-	memset(env->td->mem + TEST_FS_START * TEST_BLOCKSIZE, 0, 5 * TEST_BLOCKSIZE);
-	test_power_cut(test, want);
+	test_cache_is_lost(test, want);
 }
 
 /* What was not committed must not be there after a power cut. */

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """For steps of the smoke test: hold up the device "linear", or have parts of it fail or be slow."""
 
+import mmap
+import os
 import subprocess
 
 
@@ -28,3 +30,25 @@ def table(*targets, noflush=False):
     suspend(noflush)
     load(*targets)
     resume()
+
+
+def patch(disk, sectors, begin, end, target):
+    """A table of so many sectors of @disk; from @begin up to @end the target is another."""
+    table((0, begin, f"linear {disk} 0"), (begin, end, target),
+          (end, sectors, f"linear {disk} {end}"))
+
+
+def slow(disk, begin, ms):
+    """A target that has writes wait for so long; reads and flushes do not."""
+    return f"delay {disk} {begin} 0 {disk} {begin} {ms} {disk} {begin} 0"
+
+
+def read(disk, sector, size):
+    """What is on @disk, past the page cache."""
+    found = mmap.mmap(-1, size)
+    fd = os.open(disk, os.O_RDONLY | os.O_DIRECT)
+    try:
+        os.preadv(fd, [found], sector * 512)
+    finally:
+        os.close(fd)
+    return found[:]
