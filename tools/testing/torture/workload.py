@@ -26,6 +26,7 @@ FALLOCATE = {"alloc": 0, "keep": 1, "punch": 3, "collapse": 8, "zero": 0x10, "ze
 # What a full, frozen or read-only filesystem, or a quota, may answer.
 EXPECTED = (errno.ENOSPC, errno.EDQUOT, errno.EOPNOTSUPP, errno.EROFS, errno.ENOMEM, errno.EMLINK)
 TOGETHER = 3                # every third sync is two at once
+INLINE = 3 * SECTOR         # of an inode of 2 KiB
 
 
 def sync_and_close(fd):
@@ -49,8 +50,9 @@ class Runner:
     expected = EXPECTED     # errors; None if all are
     around = None           # called with True before, and with False after an operation
 
-    def __init__(self, worker, top, mark):
+    def __init__(self, worker, top, mark, features=()):
         self.top = top
+        self.features = features
         self.tree = model.Tree(worker)
         self.operations = []
         self.mark = mark
@@ -334,9 +336,8 @@ class Random(Runner):
     """Operations of a profile, as a seed has them."""
 
     def __init__(self, worker, top, mark, profile, seed, features=()):
-        super().__init__(worker, top, mark)
+        super().__init__(worker, top, mark, features)
         self.rng = random.Random(seed)
-        self.features = features
         weights = dict(PROFILES[profile])
         if "reflink" not in features:
             weights.pop("clone", None)
@@ -461,7 +462,10 @@ class Random(Runner):
 
     def _write(self, kind, unit, most=SIZES[None]):
         fid = self.pick_fid()
-        if fid:
+        if fid and "inline" in self.features and kind == "write" and \
+                self.tree.nodes[fid].size <= INLINE and self.rng.random() < 0.7:
+            self.do(kind, fid, self.rng.choice((0, SECTOR)), self.rng.choice((1, 2)) * SECTOR)
+        elif fid:
             offset, length = self._range(unit, most)
             if self.rng.random() < 0.3:
                 offset = self.tree.nodes[fid].size // unit * unit
@@ -588,6 +592,8 @@ class Sequence(Runner):
         self.do("mkdir", f"{top}/D")
         self.do("mkdir", f"{top}/G")
         for name, size in (("A", 11776), ("B", 8192), ("D/F", 4096)):
+            if "inline" in self.features:
+                size = min(size, INLINE)
             self.do("creat", f"{top}/{name}")
             self.do("write", self.tree.names[f"{top}/{name}"].fid, 0, size)
         self.do("setxattr", f"{top}/B", "user.b", 1000)
