@@ -23,13 +23,14 @@
 ##   kunit      run the KUnit tests on the stack
 ##   torture    cut the power, inject faults: is anything lost? (MINUTES=, ONLY=, SEED=, SIDE=)
 ##   proofs     check models of the lockless protocols (HERD=1: litmus tests, too)
-##   kill       kill QEMU in the middle of it, with a disk that has a write-back cache (the same)
+##   kill       kill QEMU in the middle of it, with a disk that has a write-back cache
 ##   matrix     torture with lockdep, KASAN, KCSAN, PREEMPT_RT..., up to 16 CPUs (ONLY= cells)
 ##   mutants    break the stack on purpose, one place at a time: does a test notice?
 ##   fstests    run your own fstests checkout on both, print what differs (FSTESTS=)
 ##   smoke      mount, stress, unmount and check ext4 and XFS on the stack
-##   clean      remove what was built; keeps build/linux and the download
-##   distclean  remove build/
+##   clean      remove kernels, logs and what tests have left; keeps build/linux, the download, and
+##              measurements (bench, microscope)
+##   distclean  remove all of build/ but measurements
 ## Variables:
 ##   KSRC=      a Linux 7.3 git tree (base: or a tarball) to use
 ##   O=         build directory (default: build)
@@ -43,14 +44,15 @@
 ##   FEATURES=, STACK_MOUNT=  bench: make ext4 with, on both sides, and mount it with, on the
 ##              stack's only; e.g. FEATURES=orphan_file STACK_MOUNT=inactivate=auto
 ##   TARGET=host  bench: on the running kernel, SIDE=base or stack, DEV= a block device
-##   MINUTES=   torture (default 30), kill (15), matrix (60): how long, all together
+##   MINUTES=   torture (default 30), kill (15), matrix (60): how long the guests work, all
+##              together; a pair that is alone has that on each CPU of the host
 ##   ONLY=      torture, kill: pairs, CONFIG/PROFILE; matrix: cells, BUILD or BUILD/CPUS
 ##   MUTANT=    mutants: numbers or parts of names (default: all); SEED=, SLICE=, RESUME=1
 ##   SLICE=     mutants: seconds for each run of torture (default: 60)
 ##   FSTESTS=   fstests: a checkout that is built; GROUP= (default: quick) or TESTS=; FS=ext4 or xfs;
 ##              PLATFORM=uml or x86_64; MKFS_OPTIONS=, MOUNT_OPTIONS=; RESUME=1
 ##   HERD=1     proofs: fail if herd7 is not there to run the litmus tests
-##   SIDE=base  torture: mainline, with the patches that the tools need
+##   SIDE=base  torture, matrix: mainline, with the patches that the tools need
 ##   METRIC=    bisect: part of a row's "case: value"; GOOD=, BAD= the range; TEST= a script
 ##   OP=        microscope: operation (default: all); FS=ext4 or xfs; CPUS= (default: 2 8 32)
 ##   FORCE=1    tree, distclean: drop commits that are not in patches/
@@ -174,7 +176,8 @@ clean:
 distclean:
 	$(Q)if [ "$(FORCE)" = 1 ] || ! git -C $(O)/linux rev-parse -q --verify stack >/dev/null 2>&1 || \
 			scripts/refresh --check --quiet; then \
-		rm -rf $(addprefix $(O)/,linux src obj log mail jbench out torture apt *.tmp linux.old.*); \
+		rm -rf $(addprefix $(O)/,linux src apt check perturb workloads try obj log mail jbench out \
+			bisect report model torture matrix proofs mutants fstests *.tmp linux.old.*); \
 	else \
 		echo "error: $(O)/linux has commits that are not in patches/" >&2; \
 		echo "  next: make refresh, or make distclean FORCE=1" >&2; exit 1; \
