@@ -109,11 +109,6 @@ def build_module(kernel):
     return os.path.join(out, "jbench.ko")
 
 
-def crowded(cpus):
-    """Is a guest with so many CPUs to be alone on this machine, and to be given time?"""
-    return cpus > 4 * os.cpu_count()
-
-
 def machine_facts():
     facts = {"cpu": platform.machine(), "cores": os.cpu_count(), "kernel": platform.release()}
     with open("/proc/cpuinfo", encoding="utf-8") as file:

@@ -26,13 +26,13 @@ CONFIGS = {
     "ext4-tiny": _ext4("-b 1024 -J size=1"),
     "ext4-fast_commit": _ext4("-J size=8 -O fast_commit"),
     "ext4-quota": _ext4("-J size=4 -O quota", "usrquota,grpquota"),
-    # What mke2fs makes unless its configuration says otherwise, as Debian's does.
     # Three sectors fit into an inode.
     "ext4-inline_data": _ext4("-J size=4 -O inline_data -I 2048", features=("inline",)),
     "ext4-inline_data-fc": _ext4("-J size=8 -O inline_data,fast_commit -I 2048",
                                  features=("inline",)),
     "ext4-inline_data-journal": _ext4("-J size=8 -O inline_data -I 2048", "data=journal",
                                       features=("inline",)),
+    # What mke2fs makes unless its configuration says otherwise, as Debian's does.
     "ext4-orphan_file": _ext4("-J size=8 -O orphan_file,fast_commit"),
     # Inodes are removed by workers. Mainline does not know the option.
     "ext4-inactive": _ext4("-J size=4 -O orphan_file", "inactivate=all", features=("stack",)),
