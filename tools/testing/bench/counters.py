@@ -56,6 +56,14 @@ def parse_ctxt(text):
     return int(match.group(1))
 
 
+def parse_cpu(text):
+    """What all CPUs have worked, in ms, from /proc/stat: by ticks, so 10 ms are nothing."""
+    match = re.search(r"^cpu +(\d+) (\d+) (\d+) \d+ \d+ (\d+) (\d+)", text, re.MULTILINE)
+    if not match:
+        raise CounterError("no cpu in /proc/stat")
+    return 10 * sum(map(int, match.groups()))
+
+
 def jbd2_counters(info_text, totals):
     """The exact totals, which have to agree with the averages that /proc shows."""
     info = parse_jbd2_info(info_text)

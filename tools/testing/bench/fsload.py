@@ -2,16 +2,17 @@
 """tools/testing/workloads/fsload from a recipe."""
 
 import contextlib
+import time
 
 import benchlib
 
 
-def run(context, op, workers, ms=None, watch=contextlib.nullcontext(), **options):
+def run(context, op, workers, ms=None, watch=contextlib.nullcontext(), age=0, **options):
     """Run an operation: (what fsload said, what was counted, operations).
 
     Only the operations are counted, not what is set up for them and removed after; the
-    context manager watch is entered for these only, too. Options are fsload's; True stands
-    for one without a value.
+    context manager watch is entered for these only, too. What was set up is let get age
+    seconds old before. Options are fsload's; True stands for one without a value.
     """
     words = [op, "--workers", workers, "--dir", context.fs.new_dir(), "--hold"]
     if ms:
@@ -19,6 +20,7 @@ def run(context, op, workers, ms=None, watch=contextlib.nullcontext(), **options
     for name, value in options.items():
         words += [f"--{name}"] if value is True else [f"--{name}", value]
     with context.hold("fsload", *words) as held:
+        time.sleep(age)
         context.begin()
         with watch:
             said = held.go()

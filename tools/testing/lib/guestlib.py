@@ -168,10 +168,11 @@ class Filesystem:
     """A filesystem: made and mounted on entry; unmounted and checked on exit."""
 
     def __init__(self, kind, device="ram", size_mib=512, log_mib=64, groups=4, mount="",
-                 features=""):
+                 features="", commit_s=None):
         self.kind, self.size_mib = kind, size_mib
         self.log_mib, self.groups = log_mib, groups
-        self.mount = ",".join([MOUNT[kind], *[mount] * bool(mount)])
+        commit = [f"commit={commit_s}"] * (kind == "ext4" and commit_s is not None)
+        self.mount = ",".join([MOUNT[kind], *commit, *[mount] * bool(mount)])
         self.features = features
         self.model = device
         self.device = None

@@ -108,9 +108,14 @@ class Parsing(unittest.TestCase):
     def test_ctxt(self):
         self.assertEqual(counters.parse_ctxt("cpu 1 2\nctxt 345\nbtime 1\n"), 345)
 
+    def test_cpu(self):
+        text = "cpu  1 20 300 4000 50000 7 8 9 10 11\ncpu0 1 20 300 4000 50000 7 8 9 10 11\n"
+        self.assertEqual(counters.parse_cpu(text), 10 * (1 + 20 + 300 + 7 + 8))
+
     def test_garbage(self):
         for parse in (counters.parse_jbd2_info, counters.parse_xfs_stat,
-                      counters.parse_disk_stat, counters.parse_ctxt):
+                      counters.parse_disk_stat, counters.parse_ctxt,
+                      counters.parse_cpu):
             with self.assertRaises(counters.CounterError):
                 parse("no counters here\n")
 

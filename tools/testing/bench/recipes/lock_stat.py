@@ -3,7 +3,7 @@
 
 What "ext4 dbench performance with CONFIG_PREEMPT_RT" (John Stultz, April 2010) was diagnosed
 with. The counts are per operation of the load; times mean little in a kernel that checks
-every lock.
+every lock. Removing files is there for the locks of the block groups.
 """
 
 import re
@@ -16,7 +16,7 @@ import guestlib
 KERNELS = "-lockstat"
 LOCKS = {
     "ext4": ("&journal->j_state_lock", "&journal->j_list_lock", "&ret->b_state_lock",
-             "&journal->j_revoke_lock", "jbd2_handle"),
+             "&journal->j_revoke_lock", "jbd2_handle", "&bgl->locks[i].lock"),
     "xfs": ("&log->l_icloglock", "&cil->xc_push_lock", "&cil->xc_ctx_lock", "&ailp->ail_lock"),
 }
 VALUES = {"acquisitions": 7, "contentions": 1}
@@ -26,6 +26,7 @@ CLIENTS = (2, 16)
 LOADS = ("dbench", "dirs", "fsync")
 STAT = "/proc/lock_stat"
 MS = 3000
+TREE = {"files": 20000, "dirs": 50, "size": 1}
 
 
 def cases(quick):
@@ -35,6 +36,8 @@ def cases(quick):
             for clients in CLIENTS:
                 yield {"label": f"{op} {fs}, {clients} clients", "fs": fs, "size_mib": 1024,
                        "op": op, "clients": clients}
+    yield {"label": f"rm -r of {TREE['files']} files ext4", "fs": "ext4", "size_mib": 1024,
+           "op": "rmtree", "clients": 1}
 
 
 def parse(text):
@@ -64,6 +67,8 @@ def measure(context, case):
     stat = LockStat()
     if case["op"] == "dbench":
         said, counted, ops = dbench.run(context, case["clients"], MS // 1000, stat)
+    elif case["op"] == "rmtree":
+        said, counted, ops = fsload.run(context, "rmtree", 1, watch=stat, **TREE)
     else:
         said, counted, ops = fsload.run(context, case["op"], case["clients"], MS, stat)
     locks = parse(stat.text)
