@@ -13,7 +13,7 @@ MOUNT_POINT = "/mnt/bench"
 NULLB = "/sys/kernel/config/nullb/bench"
 BLKIO = "/run/blkio"
 # No commit but those that the workload asks for, or that the log's size does.
-MOUNT = {"ext4": "commit=300", "xfs": "defaults"}
+MOUNT = {"ext4": "commit={commit_s}", "xfs": "defaults"}
 FSCK = {"ext4": ("e2fsck", "-fn"), "xfs": ("xfs_repair", "-n")}
 LABEL = "jbench"     # of every filesystem that is made
 TRIES = 3
@@ -168,11 +168,10 @@ class Filesystem:
     """A filesystem: made and mounted on entry; unmounted and checked on exit."""
 
     def __init__(self, kind, device="ram", size_mib=512, log_mib=64, groups=4, mount="",
-                 features="", commit_s=None):
+                 features="", commit_s=300):
         self.kind, self.size_mib = kind, size_mib
         self.log_mib, self.groups = log_mib, groups
-        commit = [f"commit={commit_s}"] * (kind == "ext4" and commit_s is not None)
-        self.mount = ",".join([MOUNT[kind], *commit, *[mount] * bool(mount)])
+        self.mount = ",".join([MOUNT[kind].format(commit_s=commit_s), *[mount] * bool(mount)])
         self.features = features
         self.model = device
         self.device = None

@@ -23,12 +23,12 @@ def cases(quick):
             yield {"label": f"{fs}, 1 GiB in {benchlib.count(extents, 'extent')}", "fs": fs,
                    "size_mib": 2048, "op": "bigunlink",
                    "options": {"size": GIB, "extents": extents, "count": 2 if quick else 5}}
-        for age in (0,) if quick else (0, AGE):
-            old = f", {AGE} s old" * bool(age)
-            commit = {"commit_s": COMMIT} if age else {}
-            yield {"label": f"{fs}, rm -r of {files} files{old}", "fs": fs, "size_mib": 2048,
-                   "op": "rmtree", "options": {"files": files, "dirs": 100, "size": 1, "age": age},
-                   **commit}
+        tree = {"fs": fs, "size_mib": 2048, "op": "rmtree"}
+        options = {"files": files, "dirs": 100, "size": 1}
+        yield {"label": f"{fs}, rm -r of {files} files", **tree, "options": options}
+        if not quick:
+            yield {"label": f"{fs}, rm -r of {files} files, {AGE} s old", **tree,
+                   "commit_s": COMMIT, "options": {**options, "age": AGE}}
 
 
 def measure(context, case):
