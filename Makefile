@@ -49,8 +49,9 @@
 ##   ONLY=      torture, kill: pairs, CONFIG/PROFILE; matrix: cells, BUILD or BUILD/CPUS
 ##   MUTANT=    mutants: numbers or parts of names (default: all); SEED=, SLICE=, RESUME=1
 ##   SLICE=     mutants: seconds for each run of torture (default: 60)
-##   FSTESTS=   fstests: a checkout that is built; GROUP= (default: quick) or TESTS=; FS=ext4 or xfs;
-##              PLATFORM=uml or x86_64; MKFS_OPTIONS=, MOUNT_OPTIONS=; RESUME=1
+##   FSTESTS=   fstests: a checkout that is built; GROUP= (default: quick), EXCLUDE= or TESTS=; FS=ext4
+##              or xfs; PLATFORM=uml or x86_64; MKFS_OPTIONS=, MOUNT_OPTIONS=, BASE_MOUNT=, STACK_MOUNT=;
+##              RESUME=1
 ##   HERD=1     proofs: fail if herd7 is not there to run the litmus tests
 ##   SIDE=base  torture, matrix: mainline, with the patches that the tools need
 ##   METRIC=    bisect: part of a row's "case: value"; GOOD=, BAD= the range; TEST= a script
@@ -62,7 +63,7 @@ O ?= build
 START_TIME := $(shell date +%s)
 export O KSRC JOBS BRANCH TOPIC REROLL FORCE V START_TIME
 export WORKLOAD METRIC TEST GOOD BAD PLATFORM QUICK FRESH
-export FSTESTS GROUP TESTS FS MKFS_OPTIONS MOUNT_OPTIONS RESUME
+export FSTESTS GROUP EXCLUDE TESTS FS MKFS_OPTIONS MOUNT_OPTIONS BASE_MOUNT STACK_MOUNT RESUME
 MAKEFLAGS += --no-print-directory --no-builtin-rules
 Q := $(if $(filter 1,$(V)),,@)
 DONE = s=$$(($$(date +%s) - $(START_TIME))); \

@@ -26,6 +26,7 @@
 #include "ext4_extents.h"
 #include "ext4_jbd2.h"
 #include "inactive.h"
+#include "mballoc.h"
 
 #include <trace/events/ext4.h>
 
@@ -139,6 +140,8 @@ static void ext4_inactive_list_init(struct ext4_inactive *q, struct ext4_inactiv
 	mutex_init(&l->lock);
 	l->taken = NULL;
 	l->busy = 0;
+	l->worker = NULL;
+	l->batch = NULL;
 }
 
 /**
@@ -445,6 +448,7 @@ static struct inode *ext4_inactive_iget(struct super_block *sb,
 	}
 	EXT4_I(inode)->i_orphan_idx = item->orphan_idx;
 	EXT4_I(inode)->i_orphan_tid = item->orphan_tid;
+	EXT4_I(inode)->i_inactive = NULL;
 	ext4_set_inode_state(inode, EXT4_STATE_ORPHAN_FILE);
 	/* Any other error is as good as none, as it is for who removes an inode at once. */
 	if (dquot_initialize(inode) != -ENOMEM)
@@ -520,6 +524,244 @@ static void ext4_inactive_batch_done(struct super_block *sb, unsigned int nr, un
 	atomic_set(&sbi->s_inactive_seen, 0);
 }
 
+/* The most extents, cut at the borders of block groups, of an inode that goes with others. */
+#define EXT4_INACTIVE_EXTENTS	8
+
+/*
+ * Files with few extents that are removed together. Each is removed but for its bits: those of its blocks
+ * and of its number are cleared for all of them at the end, so a bitmap that several share is
+ * locked, and has its checksum computed, once.
+ *
+ * All that is done to a file is in one transaction, or an orphan would have lost what makes the
+ * next mount remove the rest of it. So the handle always has credits for ext4_inactive_finish(),
+ * and is neither stopped nor restarted before that.
+ */
+struct ext4_inactive_batch {
+	struct ext4_free_extent extents[2 * EXT4_INACTIVE_BATCH_MAX];
+	u32 inos[EXT4_INACTIVE_BATCH_MAX];
+	unsigned int nr_extents;
+	unsigned int nr_inos;
+	int credits;		/* to finish with */
+	/* Of the inode that is next. */
+	unsigned int next_extents;
+	int next_credits;
+};
+
+/*
+ * Write the extents of @inode behind those of @b.
+ *
+ * Return: false if there is more to its removal than that they become free.
+ */
+static bool ext4_inactive_extents(struct inode *inode, struct ext4_inactive_batch *b)
+{
+	struct ext4_extent_header *eh = ext_inode_hdr(inode);
+	struct super_block *sb = inode->i_sb;
+	struct ext4_extent *ex;
+	unsigned int nr = 0;
+	blkcnt_t blocks = 0;
+
+	if (!S_ISREG(inode->i_mode) || !ext4_test_inode_flag(inode, EXT4_INODE_EXTENTS) ||
+	    ext4_has_inline_data(inode) || ext_depth(inode) || EXT4_I(inode)->i_file_acl ||
+	    ext4_should_journal_data(inode) || ext4_has_feature_bigalloc(sb) ||
+	    ext4_test_inode_state(inode, EXT4_STATE_INACTIVE_KEEP))
+		return false;
+	/* The attributes may have their values in other inodes. */
+	if (ext4_has_feature_ea_inode(sb) && ext4_test_inode_state(inode, EXT4_STATE_XATTR))
+		return false;
+	for (ex = EXT_FIRST_EXTENT(eh); ex <= EXT_LAST_EXTENT(eh); ex++) {
+		ext4_fsblk_t block = ext4_ext_pblock(ex);
+		int len = ext4_ext_get_actual_len(ex);
+
+		/* Whoever removes it alone says what is wrong. */
+		if (!ext4_inode_block_valid(inode, block, len))
+			return false;
+		blocks += len;
+		while (len) {
+			struct ext4_free_extent *free = &b->extents[b->nr_extents + nr];
+
+			if (nr == EXT4_INACTIVE_EXTENTS)
+				return false;
+			ext4_get_group_no_and_offset(sb, block, &free->fe_group, &free->fe_start);
+			free->fe_len = min_t(int, len,
+					     EXT4_BLOCKS_PER_GROUP(sb) - free->fe_start);
+			block += free->fe_len;
+			len -= free->fe_len;
+			nr++;
+		}
+	}
+	b->next_extents = nr;
+	return inode->i_blocks == blocks << (inode->i_blkbits - 9);
+}
+
+static ext4_group_t ext4_inactive_group(struct super_block *sb, u32 ino)
+{
+	return (ino - 1) / EXT4_INODES_PER_GROUP(sb);
+}
+
+/*
+ * Get ready to remove @inode, the next in the order of their numbers, with others.
+ *
+ * Return: credits for that, and to finish after it; -1 if it has to be removed alone.
+ */
+static int ext4_inactive_next(struct inode *inode, struct ext4_inactive_batch *b)
+{
+	struct super_block *sb = inode->i_sb;
+	unsigned int i, j;
+	int groups = 0;
+
+	if (!ext4_inactive_extents(inode, b))
+		return -1;
+	/* Each group has a bitmap and a descriptor. */
+	for (i = b->nr_extents; i < b->nr_extents + b->next_extents; i++) {
+		for (j = 0; j < i; j++)
+			if (b->extents[j].fe_group == b->extents[i].fe_group)
+				break;
+		groups += j == i;
+	}
+	if (!b->nr_inos || ext4_inactive_group(sb, b->inos[b->nr_inos - 1]) !=
+			   ext4_inactive_group(sb, inode->i_ino))
+		groups++;
+	b->next_credits = 2 * groups;
+	/* The inode and its slot, and what is left for the end. */
+	return 2 + EXT4_MAXQUOTAS_DEL_BLOCKS(sb) + b->credits + b->next_credits;
+}
+
+/* Clear the bits. */
+static void ext4_inactive_finish(handle_t *handle, struct super_block *sb,
+				 struct ext4_inactive_batch *b)
+{
+	unsigned int i, end;
+
+	ext4_free_extents(handle, sb, b->extents, b->nr_extents);
+	/* Nobody has their inodes any more, and what they had in the inode table is written. */
+	for (i = 0; i < b->nr_inos; i = end) {
+		ext4_group_t group = ext4_inactive_group(sb, b->inos[i]);
+
+		for (end = i + 1; end < b->nr_inos; end++)
+			if (ext4_inactive_group(sb, b->inos[end]) != group)
+				break;
+		ext4_free_inode_bits(handle, sb, group, b->inos + i, end - i, 0);
+	}
+	b->nr_extents = 0;
+	b->nr_inos = 0;
+	b->credits = 0;
+}
+
+/**
+ * ext4_inactive_remove() - remove an inode together with others
+ * @inode: without links, users and pages
+ *
+ * Context: ->evict_inode(). If it is one that ext4_inactive_together() drops, by that task.
+ * Return: false if the caller has to remove it; else it is removed, or stays an orphan.
+ */
+bool ext4_inactive_remove(struct inode *inode)
+{
+	struct ext4_extent_header *eh = ext_inode_hdr(inode);
+	struct ext4_inode_info *ei = EXT4_I(inode);
+	handle_t *handle = ext4_journal_current_handle();
+	struct ext4_inactive_list *l = NULL;
+	struct super_block *sb = inode->i_sb;
+	struct ext4_free_extent *free, *end;
+	struct ext4_inactive_batch *b;
+	struct ext4_iloc iloc;
+	qsize_t blocks = 0;
+
+	if (ext4_test_inode_state(inode, EXT4_STATE_INACTIVE) &&
+	    ext4_test_inode_state(inode, EXT4_STATE_ORPHAN_FILE))
+		l = ei->i_inactive;
+	/* If a file handle has kept it in memory, whoever uses that is the last one. */
+	if (!l || READ_ONCE(l->worker) != current)
+		return false;
+	lockdep_assert_held(&l->lock);
+	b = l->batch;
+	/* First what may fail: then it stays in the orphan file. */
+	if (ext4_reserve_inode_write(handle, inode, &iloc)) {
+		ext4_orphan_del(NULL, inode);
+		ext4_clear_inode(inode);
+		return true;
+	}
+	free = &b->extents[b->nr_extents];
+	for (end = free + b->next_extents; free < end; free++) {
+		trace_ext4_mballoc_free(sb, inode, free->fe_group, free->fe_start, free->fe_len);
+		blocks += free->fe_len;
+	}
+	trace_ext4_free_inode(inode);
+
+	memset(EXT_FIRST_EXTENT(eh), 0, le16_to_cpu(eh->eh_entries) * sizeof(struct ext4_extent));
+	eh->eh_entries = 0;
+	inode->i_size = 0;
+	ei->i_disksize = 0;
+	ext4_set_inode_state(inode, EXT4_STATE_NO_EXPAND);
+	dquot_free_space_nodirty(inode, blocks << inode->i_blkbits);
+	dquot_free_inode(inode);
+	ext4_orphan_del(handle, inode);
+	ei->i_dtime = (__u32)ktime_get_real_seconds();
+	/* If this fails the inode on disk may still have the blocks. */
+	if (!ext4_mark_iloc_dirty(handle, inode, &iloc)) {
+		b->nr_extents += b->next_extents;
+		b->inos[b->nr_inos++] = inode->i_ino;
+		b->credits += b->next_credits;
+	}
+	ext4_clear_inode(inode);
+	return true;
+}
+
+/*
+ * Remove those of @nr inodes for which that is all, and take them out of @inodes.
+ *
+ * Return: a handle to go on with, NULL, or an error.
+ */
+static handle_t *ext4_inactive_together(struct super_block *sb, struct ext4_inactive_item **items,
+					struct inode **inodes, unsigned int nr,
+					unsigned int *split)
+{
+	struct ext4_inactive_list *l = items[0]->list;
+	struct ext4_inactive_batch *b;
+	handle_t *handle = NULL;
+	unsigned int i;
+	int credits;
+
+	lockdep_assert_held(&l->lock);
+	b = kmalloc(sizeof(*b), GFP_NOFS | __GFP_NOWARN);
+	if (!b)
+		return NULL;
+	b->nr_extents = 0;
+	b->nr_inos = 0;
+	b->credits = 0;
+	l->batch = b;
+	WRITE_ONCE(l->worker, current);
+	for (i = 0; i < nr; i++) {
+		if (!inodes[i])
+			continue;
+		if (b->nr_extents + EXT4_INACTIVE_EXTENTS > ARRAY_SIZE(b->extents))
+			ext4_inactive_finish(handle, sb, b);
+		credits = ext4_inactive_next(inodes[i], b);
+		if (credits < 0)
+			continue;
+		if (handle && __ext4_journal_ensure_credits(handle, credits, credits, 0)) {
+			ext4_inactive_finish(handle, sb, b);
+			ext4_journal_stop(handle);
+			handle = NULL;
+			credits = ext4_inactive_next(inodes[i], b);
+		}
+		if (!handle)
+			handle = ext4_journal_start_sb(sb, EXT4_HT_TRUNCATE, credits);
+		if (IS_ERR(handle))
+			break;
+		if (!items[i]->committed && items[i]->orphan_tid != handle->h_transaction->t_tid)
+			(*split)++;
+		EXT4_I(inodes[i])->i_inactive = l;
+		iput(inodes[i]);
+		inodes[i] = NULL;
+	}
+	if (!IS_ERR_OR_NULL(handle))
+		ext4_inactive_finish(handle, sb, b);
+	WRITE_ONCE(l->worker, NULL);
+	l->batch = NULL;
+	kfree(b);
+	return handle;
+}
+
 static unsigned int ext4_inactive_process(struct ext4_inactive *q,
 					  struct ext4_inactive_item **items, unsigned int nr)
 {
@@ -527,7 +769,7 @@ static unsigned int ext4_inactive_process(struct ext4_inactive *q,
 	unsigned int i, done, split = 0, nofs = memalloc_nofs_save();
 	struct inode *inodes[EXT4_INACTIVE_BATCH_MAX];
 	int credits, extra_credits, revokes = ext4_trans_default_revoke_credits(sb);
-	handle_t *handle = NULL;
+	handle_t *handle;
 
 	WARN_ON_ONCE(ext4_journal_current_handle());
 	/* They stay in the orphan file. */
@@ -551,7 +793,8 @@ static unsigned int ext4_inactive_process(struct ext4_inactive *q,
 		done++;
 	}
 
-	for (i = 0; i < done; i++) {
+	handle = ext4_inactive_together(sb, items, inodes, done, &split);
+	for (i = 0; i < done && !IS_ERR(handle); i++) {
 		if (!inodes[i])
 			continue;
 		credits = ext4_evict_credits(inodes[i], &extra_credits);
@@ -836,7 +1079,8 @@ static struct ext4_inactive_item *ext4_inactive_prepare(struct inode *inode)
  * @inode: without links, users and pages
  *
  * Context: ->evict_inode(), before anybody can see that the inode is gone: who remounts or
- *	unmounts the filesystem finds the inode or the item.
+ *	unmounts the filesystem finds the inode or the item. With inactivate=sync it takes the
+ *	lock of a list, and what that is held outside of.
  * Return: false if the caller has to remove the inode; else the caller must not touch it.
  */
 bool ext4_inactive_park(struct inode *inode)
@@ -860,7 +1104,8 @@ bool ext4_inactive_park(struct inode *inode)
 
 		item->worked = false;
 		percpu_counter_sub(&q->clusters, item->clusters);
-		done = ext4_inactive_process(q, &item, 1);
+		scoped_guard(mutex, &item->list->lock)
+			done = ext4_inactive_process(q, &item, 1);
 		ext4_inactive_end(q);
 		if (done) {
 			ext4_inactive_free(item);

@@ -122,6 +122,7 @@ static inline bool ext4_inactive_is_parked(enum ext4_inactive_verdict verdict)
 }
 
 struct ext4_inactive;
+struct ext4_inactive_batch;
 struct ext4_inactive_list;
 
 /**
@@ -165,6 +166,9 @@ struct ext4_inactive_item {
  * @lock: held while a batch is worked on
  * @taken: from @parked, oldest first; protected by @lock
  * @busy: items that are being worked on; written with @lock held
+ * @worker: who removes inodes of this list together, else NULL; written with @lock held, so who
+ *	finds himself there holds it
+ * @batch: those inodes, of @worker
  */
 struct ext4_inactive_list {
 	struct llist_head parked;
@@ -174,6 +178,8 @@ struct ext4_inactive_list {
 	struct mutex lock;
 	struct llist_node *taken;
 	unsigned int busy;
+	struct task_struct *worker;
+	struct ext4_inactive_batch *batch;
 };
 
 #define EXT4_INACTIVE_HEAVY	2	/* lists of inodes whose removal takes long */
@@ -199,7 +205,7 @@ struct ext4_inactive_list {
  * @process: remove the inodes of @nr items, in the order it likes, and return how many it is
  *	done with; these are first in the array then. The others are tried again, at once if
  *	there are such that are done, or if the first has &ext4_inactive_item.worked set. The
- *	items are the queue's.
+ *	items are the queue's. They are of one list, whose lock is held.
  */
 struct ext4_inactive_ops {
 	bool (*begin)(struct ext4_inactive *q);

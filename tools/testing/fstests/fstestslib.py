@@ -36,8 +36,9 @@ def group_lists(fstests, fs):
     return tests
 
 
-def select(tests, groups, patterns):
-    """Names of tests, and what of groups and patterns names none. Patterns win over groups."""
+def select(tests, groups, patterns, without=()):
+    """Names of tests, and what of groups and patterns names none. Patterns win over groups, and
+    over those that are left out."""
     chosen, unknown = set(), []
     for word in patterns or groups:
         if patterns:
@@ -48,6 +49,11 @@ def select(tests, groups, patterns):
                      if (group == "all" or group in its) and test.startswith(directory)]
         chosen.update(found)
         unknown += [] if found else [word]
+    for group in without:
+        found = {test for test, its in tests.items() if group in its}
+        unknown += [] if found else [group]
+        if not patterns:
+            chosen -= found
     return sorted(chosen), unknown
 
 
@@ -151,8 +157,11 @@ def difference(result):
 
 def heading(result):
     setup = result["setup"]
+    mounts = setup.get("mounts", {})
     sides = [f"{side + ':':8}{kernel['name']}, commit {kernel['commit'][:12]}, "
-             f"config {kernel['config_sha256'][:12]}" for side, kernel in setup["kernels"].items()]
+             f"config {kernel['config_sha256'][:12]}" +
+             (f", mounted with {mounts[side]}" if mounts.get(side) else "")
+             for side, kernel in setup["kernels"].items()]
     options = "".join(f", {key}='{setup[key]}'" for key in ("mkfs_options", "mount_options")
                       if setup[key])
     return [f"{setup['fs']}{options}; {result['choice']}: {len(result['runs'])} tests; guests on "

@@ -45,6 +45,9 @@ for number in itertools.count():
         turn = file.read().splitlines().count(test) - 1
     plan = world[side].get(test, world["all"])
     kind, _, rest = plan[min(turn, len(plan) - 1)].partition(" ")
+    if kind == "mounted":
+        found = json.load(open(out + "/job.json"))["mount_options"]
+        kind, rest = ("pass", "3") if found == rest else ("fail", found)
     if kind == "gone":
         sys.exit(126)
     if kind == "panic":
@@ -259,10 +262,22 @@ class WholeRun(unittest.TestCase):
         for env, tests in (({"GROUP": "log"}, "ext4/001"),
                            ({"GROUP": "generic/auto"}, "generic/001 generic/002 generic/003"),
                            ({"GROUP": "all"}, "ext4/001 generic/001 generic/002 generic/003"),
+                           ({"GROUP": "all", "EXCLUDE": "log"},
+                            "generic/001 generic/002 generic/003"),
+                           ({"TESTS": "ext4/*", "EXCLUDE": "log"}, "ext4/001"),
                            ({"TESTS": "generic/00[23] ext4/001"},
                             "ext4/001 generic/002 generic/003")):
             with self.subTest(env=env):
                 self.assertEqual(self.run_it("--list", **env)[0].split(), tests.split())
+
+    def test_mount_options(self):
+        self.world["base"]["all"] = ["mounted -o acl"]
+        self.world["stack"]["all"] = ["mounted -o acl -o inactivate=all"]
+        out, _ = self.run_it(MOUNT_OPTIONS="-o acl", STACK_MOUNT="inactivate=all")
+        self.assertRegex(out, r"pass +3 +3\n")
+        self.assertRegex(out, r"stack: .*, mounted with inactivate=all\n")
+        self.world["base"]["all"] = ["mounted -o noacl"]
+        self.run_it(BASE_MOUNT="noacl", MOUNT_OPTIONS="-o acl", STACK_MOUNT="inactivate=all")
 
     def test_newly_failing(self):
         self.world["stack"]["generic/001"] = ["fail data is lost"]
@@ -358,6 +373,7 @@ class WholeRun(unittest.TestCase):
                 ("is no checkout of fstests", {"FSTESTS": str(self.top)}, None),
                 ("has no tests of ext4 or generic: nothing/at-all", {"GROUP": "nothing/at-all"},
                  None),
+                ("has no tests of ext4 or generic: cloned", {"EXCLUDE": "log,cloned"}, None),
                 ("has no tests of ext4 or generic: generic/999",
                  {"TESTS": "generic/001 generic/999"}, None),
                 ("there is no finished kernel uml-torture", {}, "build/obj/uml-torture/.stamp"),
