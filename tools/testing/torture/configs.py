@@ -40,6 +40,10 @@ CONFIGS = {
                               features=("stack",)),
     "ext4-inactive-sync": _ext4("-b 1024 -J size=2 -O orphan_file", "inactivate=sync",
                                 features=("stack",)),
+    "ext4-inactive-quota": _ext4("-J size=4 -O orphan_file,quota",
+                                 "inactivate=all,usrquota,grpquota", features=("stack",)),
+    "ext4-inactive-bigalloc": _ext4("-J size=4 -O orphan_file,bigalloc -C 16384",
+                                    "inactivate=all", features=("stack",)),
     "ext4-nojournal": _ext4("-O ^has_journal", refused="it has no journal, and so nothing is "
                             "promised for what a power cut leaves"),
     "xfs": _xfs("-l size=16m"),
@@ -74,6 +78,8 @@ PAIRS = (
       if profile not in ("many", "quota", "hotplug")),
     "ext4-inactive-fc/metadata", "ext4-inactive-fc/unlink", "ext4-inactive-sync/metadata",
     "ext4-inactive-sync/unlink",
+    *(f"ext4-inactive-{feature}/{profile}" for feature in ("quota", "bigalloc")
+      for profile in ("metadata", "unlink")),
 )
 
 # What "make check" does of it. Not fast_commit, of which new bugs are still being found.
