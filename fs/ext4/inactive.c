@@ -528,9 +528,9 @@ static void ext4_inactive_batch_done(struct super_block *sb, unsigned int nr, un
 #define EXT4_INACTIVE_EXTENTS	8
 
 /*
- * Files with few extents that are removed together. Each is removed but for its bits: those of its blocks
- * and of its number are cleared for all of them at the end, so a bitmap that several share is
- * locked, and has its checksum computed, once.
+ * Files with few extents that are removed together. Each is removed but for its bits: those of
+ * its blocks and of its number are cleared for all of them at the end, so a bitmap that several
+ * share is locked, and has its checksum computed, once.
  *
  * All that is done to a file is in one transaction, or an orphan would have lost what makes the
  * next mount remove the rest of it. So the handle always has credits for ext4_inactive_finish(),
@@ -722,7 +722,7 @@ static handle_t *ext4_inactive_together(struct super_block *sb, struct ext4_inac
 	int credits;
 
 	lockdep_assert_held(&l->lock);
-	b = kmalloc(sizeof(*b), GFP_NOFS | __GFP_NOWARN);
+	b = kmalloc_obj(*b, GFP_NOFS | __GFP_NOWARN);
 	if (!b)
 		return NULL;
 	b->nr_extents = 0;
