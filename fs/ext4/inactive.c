@@ -694,10 +694,12 @@ bool ext4_inactive_remove(struct inode *inode)
 	ext4_set_inode_state(inode, EXT4_STATE_NO_EXPAND);
 	dquot_free_space_nodirty(inode, blocks << inode->i_blkbits);
 	dquot_free_inode(inode);
-	ext4_orphan_del(handle, inode);
 	ei->i_dtime = (__u32)ktime_get_real_seconds();
 	/* If this fails the inode on disk may still have the blocks. */
-	if (!ext4_mark_iloc_dirty(handle, inode, &iloc)) {
+	if (ext4_mark_iloc_dirty(handle, inode, &iloc)) {
+		ext4_orphan_del(NULL, inode);
+	} else {
+		ext4_orphan_del(handle, inode);
 		b->nr_extents += b->next_extents;
 		b->inos[b->nr_inos++] = inode->i_ino;
 		b->credits += b->next_credits;
@@ -743,6 +745,8 @@ static handle_t *ext4_inactive_together(struct super_block *sb, struct ext4_inac
 			ext4_journal_stop(handle);
 			handle = NULL;
 			credits = ext4_inactive_next(inodes[i], b);
+			if (credits < 0)
+				continue;
 		}
 		if (!handle)
 			handle = ext4_journal_start_sb(sb, EXT4_HT_TRUNCATE, credits);
