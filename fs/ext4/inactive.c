@@ -754,6 +754,10 @@ static handle_t *ext4_inactive_together(struct super_block *sb, struct ext4_inac
 			break;
 		if (!items[i]->committed && items[i]->orphan_tid != handle->h_transaction->t_tid)
 			(*split)++;
+		/*
+		 * Whoever drops the last reference sees it: atomic_add_unless() of our iput() is
+		 * fully ordered, and pairs with atomic_dec_and_test() of his.
+		 */
 		EXT4_I(inodes[i])->i_inactive = l;
 		iput(inodes[i]);
 		inodes[i] = NULL;
