@@ -91,3 +91,17 @@ only_new()
 {
 	LC_ALL=C comm -13 "$1" "$2"
 }
+
+# not_exported COMMIT OBJECT...: what these objects need from outside and COMMIT's sources
+# do not export by name.
+not_exported()
+{
+	LC_ALL=C comm -23 \
+		<(nm "${@:2}" | awk 'NF > 1 { if ($(NF - 1) != "U") have[$NF]; else need[$NF] }
+			END { for (s in need) if (!(s in have)) print s }' | LC_ALL=C sort) \
+		<({
+			git -C "$LINUX" grep -hoE 'EXPORT_[A-Z0-9_]*SYMBOL[A-Z0-9_]*\(\w+' "$1" \
+				-- arch/um block drivers/char fs kernel lib mm net | sed 's/.*(//'
+			printf '%s\n' get_random_u8 get_random_u32	# exported by a macro
+		} | LC_ALL=C sort)
+}
