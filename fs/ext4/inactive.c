@@ -640,7 +640,7 @@ static void ext4_inactive_finish(handle_t *handle, struct super_block *sb,
 		for (end = i + 1; end < b->nr_inos; end++)
 			if (ext4_inactive_group(sb, b->inos[end]) != group)
 				break;
-		ext4_free_inode_bits(handle, sb, group, b->inos + i, end - i, 0);
+		ext4_free_inode_bits(handle, sb, b->inos + i, end - i, 0);
 	}
 	b->nr_extents = 0;
 	b->nr_inos = 0;
