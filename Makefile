@@ -21,6 +21,7 @@
 ##   bisect     find the commit that moved a figure (WORKLOAD=, METRIC=) or broke a test (TEST=)
 ##   report     plots and tables of all that was measured, as HTML and Markdown
 ##   kunit      run the KUnit tests on the stack
+##   kunit-every  run them on every commit (TOPIC=)
 ##   torture    cut the power, inject faults: is anything lost? (MINUTES=, ONLY=, SEED=, SIDE=)
 ##   proofs     check models of the lockless protocols (HERD=1: litmus tests, too)
 ##   kill       kill QEMU in the middle of it, with a disk that has a write-back cache
@@ -36,7 +37,7 @@
 ##   O=         build directory (default: build)
 ##   JOBS=      parallel jobs (default: one more than CPUs)
 ##   BRANCH=    apply: branch to make (default: journal-stack)
-##   TOPIC=     mail: um, fs, jbd2, ext4, xfs, ...
+##   TOPIC=     mail, kunit-every: um, fs, jbd2, ext4, xfs, ...
 ##   REROLL=    mail: version of the series, 2 for "PATCH v2"
 ##   WORKLOAD=  bench: names of recipes; tools/testing/bench/bench --list prints them
 ##   ROUNDS=    bench: rounds; default 3 for all recipes, 5 with WORKLOAD=
@@ -69,7 +70,7 @@ Q := $(if $(filter 1,$(V)),,@)
 DONE = s=$$(($$(date +%s) - $(START_TIME))); \
 	printf '==> [%d:%02d] make $@: done\n' $$((s / 60)) $$((s % 60))
 
-.PHONY: help setup base tree refresh apply mail kernels run check kunit smoke bench \
+.PHONY: help setup base tree refresh apply mail kernels run check kunit kunit-every smoke bench \
 	microscope model report lockstat bisect torture kill matrix proofs mutants fstests fstests-check clean distclean
 .NOTPARALLEL:
 
@@ -169,6 +170,9 @@ check: setup tree
 
 kunit smoke: tree
 	$(Q)tools/testing/check/run $@
+
+kunit-every: setup tree
+	$(Q)tools/testing/kunit/every $(TOPIC)
 
 clean:
 	$(Q)rm -rf $(addprefix $(O)/,obj log mail jbench out bisect report model torture \
