@@ -1038,18 +1038,21 @@ static struct ext4_inactive_item *ext4_inactive_prepare(struct inode *inode)
 	 * uses inodes for the values of extended attributes waits for them with a handle. What
 	 * orphan cleanup and replay drop is to be gone when they look again. After an error the
 	 * inode in memory may be newer than what is read back. A dquot that is dropped while
-	 * the filesystem is frozen would make sync(2) wait for the thaw with s_umount held.
+	 * the filesystem is frozen would make sync(2) wait for the thaw with s_umount held. A
+	 * large inode without extents cannot be cut, and who needs s_umount would wait for all
+	 * of it.
 	 */
 	frozen = READ_ONCE(sb->s_writers.frozen) != SB_UNFROZEN;
+	f.heavy = ext4_inactive_heavy(inode);
 	f.eligible = ext4_test_inode_state(inode, EXT4_STATE_ORPHAN_FILE) &&
 		     !(ei->i_flags & EXT4_EA_INODE_FL) && !IS_SYNC(inode) &&
 		     !(sbi->s_mount_state & (EXT4_FC_REPLAY | EXT4_ORPHAN_FS | EXT4_ERROR_FS)) &&
 		     !ext4_emergency_state(sb) && !sb_rdonly(sb) &&
-		     !(frozen && sb_any_quota_loaded(sb));
+		     !(frozen && sb_any_quota_loaded(sb)) &&
+		     !(f.heavy && !ext4_test_inode_flag(inode, EXT4_INODE_EXTENTS));
 	/* jbd2 sets PF_MEMALLOC_NOFS for whoever has a handle. */
 	f.must_not_work = current->flags & (PF_MEMALLOC | PF_MEMALLOC_NOFS) ||
 			  frozen;
-	f.heavy = ext4_inactive_heavy(inode);
 	f.limited = ext4_inactive_limited(inode);
 	f.tight = ext4_inactive_tight(sbi);
 	f.over_limit = ext4_inactive_full(q, f.heavy) ||
