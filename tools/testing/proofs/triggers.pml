@@ -5,8 +5,8 @@
  * Two handles set the triggers of block 0. On a sound filesystem their transaction
  * holds the journal_head. On a corrupted one nothing does: it may be freed, given
  * to block 1, which has triggers of its own, and given back, and its page may leave
- * the slab after a grace period. No barrier is part of this; triggers.litmus is
- * about what a handle must see.
+ * the slab after a grace period. What is in order here is so by triggers-owner.litmus;
+ * triggers.litmus is about what a handle must see.
  *
  * Holds: nobody reads a page that left the slab, or through a NULL pointer. Nobody
  * changes the triggers of block 1. On a sound filesystem block 0 has the triggers
@@ -15,7 +15,7 @@
  * the two looks and have come back without triggers.
  *
  * Commit: jbd2: set triggers without taking a journal_head reference
- * Code: fs/jbd2/transaction.c jbd2_triggers_are_set: rcu_read_lock(); jh = READ_ONCE(bh->b_private); ret = buffer_jbd(bh) && jh && READ_ONCE(jh->b_triggers) == type && READ_ONCE(jh->b_bh) == bh; rcu_read_unlock();
+ * Code: fs/jbd2/transaction.c jbd2_triggers_are_set: rcu_read_lock(); jh = READ_ONCE(bh->b_private); ret = buffer_jbd(bh) && jh && READ_ONCE(jh->b_triggers) == type; smp_rmb(); ret = ret && READ_ONCE(jh->b_bh) == bh; rcu_read_unlock();
  * Code: fs/jbd2/transaction.c jbd2_journal_set_triggers: if (jbd2_triggers_are_set(bh, type)) return; jh = jbd2_journal_grab_journal_head(bh); ... WRITE_ONCE(jh->b_triggers, type); jbd2_journal_put_journal_head(jh);
  * Code: fs/jbd2/journal.c jbd2_journal_grab_journal_head: jbd_lock_bh_journal_head(bh); if (buffer_jbd(bh)) { jh = bh2jh(bh); jh->b_jcount++; } jbd_unlock_bh_journal_head(bh);
  * Code: fs/jbd2/journal.c __journal_remove_journal_head: bh->b_private = NULL; jh->b_bh = NULL; ... clear_buffer_jbd(bh);
