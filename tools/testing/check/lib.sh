@@ -105,3 +105,34 @@ not_exported()
 			printf '%s\n' get_random_u8 get_random_u32	# exported by a macro
 		} | LC_ALL=C sort)
 }
+
+# kunit_fragments COMMIT: the fragments of the KUnit tests that COMMIT has.
+kunit_fragments()
+{
+	local file symbol
+
+	for file in "$TOP"/tools/testing/kunit/*.config; do
+		symbol=$(sed -nE 's/^CONFIG_(.*KUNIT.*)=y/\1/p' "$file")
+		! git -C "$LINUX" grep -qw "config $symbol" "$1" -- fs lib || echo "$file"
+	done
+}
+
+# run_kunit NAME COMMIT LOG: run the tests of kernel O/obj/NAME, built from COMMIT. Fails if one
+# does, if none ran, or if all pass and lockdep, say, still has something to say.
+run_kunit()
+{
+	local bad=0 results
+
+	"$KBUILD" --at "$2" tools/testing/kunit/kunit.py exec --arch um \
+		--build_dir "$BUILD/obj/$1" --timeout 600 \
+		--kernel_args seccomp=on --kernel_args ncpus=2 || bad=1
+	mv "$BUILD/obj/$1/test.log" "$3" || return
+	python3 "$TOP/tools/testing/vm/console.py" "$3" || bad=1
+	results=$(grep -acE '^(\[ *[0-9.]+\])? {5,}ok [0-9]+ ' "$3" || :)
+	if [ "$results" = 0 ]; then
+		echo "error: no KUnit test ran"
+		bad=1
+	fi
+	[ "$bad" != 0 ] || info "$results results, all ok"
+	return "$bad"
+}
