@@ -12,6 +12,11 @@ def _ext4(mkfs, mount="", size_mib=32, features=(), refused=""):
     return Config("ext4", f"{base} {mkfs}", mount, size_mib, features, refused)
 
 
+def _inactive(mkfs, mode, *features):
+    """Inodes are removed by workers. Mainline does not know the option."""
+    return _ext4(mkfs, f"inactivate={mode}", features=("stack", "parks", *features))
+
+
 def _xfs(mkfs, mount="", size_mib=64, features=("reflink",)):
     return Config("xfs", f"-K -d agcount=2 {mkfs}", mount, size_mib, features, "")
 
@@ -34,16 +39,22 @@ CONFIGS = {
                                       features=("inline",)),
     # What mke2fs makes unless its configuration says otherwise, as Debian's does.
     "ext4-orphan_file": _ext4("-J size=8 -O orphan_file,fast_commit"),
-    # Inodes are removed by workers. Mainline does not know the option.
-    "ext4-inactive": _ext4("-J size=4 -O orphan_file", "inactivate=all", features=("stack",)),
-    "ext4-inactive-fc": _ext4("-J size=8 -O orphan_file,fast_commit", "inactivate=all",
-                              features=("stack",)),
-    "ext4-inactive-sync": _ext4("-b 1024 -J size=2 -O orphan_file", "inactivate=sync",
+    "ext4-inactive": _inactive("-J size=4 -O orphan_file", "all"),
+    # Small blocks make for files whose extents need several leaves: they are removed in pieces.
+    "ext4-inactive-1k": _inactive("-b 1024 -J size=4 -O orphan_file", "all", "heavy"),
+    # Of small files it leaves few to workers where everybody syncs.
+    "ext4-inactive-auto": _inactive("-b 1024 -J size=4 -O orphan_file", "auto", "heavy"),
+    "ext4-inactive-sync": _inactive("-b 1024 -J size=2 -O orphan_file", "sync", "heavy"),
+    "ext4-inactive-journal": _inactive("-b 1024 -J size=8 -O orphan_file", "all,data=journal",
+                                       "heavy"),
+    # Without the orphan file the option does nothing.
+    "ext4-inactive-list": _ext4("-J size=4 -O ^orphan_file", "inactivate=all",
                                 features=("stack",)),
-    "ext4-inactive-quota": _ext4("-J size=4 -O orphan_file,quota",
-                                 "inactivate=all,usrquota,grpquota", features=("stack",)),
-    "ext4-inactive-bigalloc": _ext4("-J size=4 -O orphan_file,bigalloc -C 16384",
-                                    "inactivate=all", features=("stack",)),
+    "ext4-inactive-fc": _inactive("-J size=8 -O orphan_file,fast_commit", "all"),
+    "ext4-inactive-fc-quota": _inactive("-b 1024 -J size=8 -O orphan_file,fast_commit,quota",
+                                        "all,usrquota,grpquota", "heavy"),
+    "ext4-inactive-quota": _inactive("-J size=4 -O orphan_file,quota", "all,usrquota,grpquota"),
+    "ext4-inactive-bigalloc": _inactive("-J size=4 -O orphan_file,bigalloc -C 16384", "all"),
     "ext4-nojournal": _ext4("-O ^has_journal", refused="it has no journal, and so nothing is "
                             "promised for what a power cut leaves"),
     "xfs": _xfs("-l size=16m"),
@@ -76,9 +87,12 @@ PAIRS = (
     "ext4-orphan_file/metadata", "ext4-orphan_file/unlink",
     *(f"ext4-inactive/{profile}" for profile in CUTS + FAULTS
       if profile not in ("many", "quota", "hotplug")),
-    "ext4-inactive-fc/metadata", "ext4-inactive-fc/unlink", "ext4-inactive-sync/metadata",
-    "ext4-inactive-sync/unlink",
-    "ext4-inactive-quota/metadata", "ext4-inactive-quota/unlink",
+    *(f"ext4-inactive-fc/{profile}" for profile in CUTS if profile not in ("fsync", "sequences")),
+    "ext4-inactive-1k/unlink", "ext4-inactive-1k/reuse", "ext4-inactive-1k/freeze",
+    "ext4-inactive-auto/unlink", "ext4-inactive-sync/metadata", "ext4-inactive-sync/unlink",
+    "ext4-inactive-journal/unlink", "ext4-inactive-journal/reuse", "ext4-inactive-list/unlink",
+    "ext4-inactive-quota/metadata", "ext4-inactive-quota/unlink", "ext4-inactive-quota/quota",
+    "ext4-inactive-fc-quota/unlink",
     # Other profiles move ranges of blocks, which have to be whole clusters then.
     "ext4-inactive-bigalloc/unlink",
 )

@@ -320,14 +320,18 @@ PROFILES = {
     # Everybody syncs: what is done while somebody else's commit, or fast commit, is under way.
     "storm": {"creat": 6, "unlink": 4, "rename": 3, "link": 2, "write": 14, "fsync": 16,
               "fdatasync": 8},
-    "unlink": {"creat": 16, "write": 10, "large": 3, "unlink": 12, "hold": 14, "tmpfile": 2,
-               "rename": 2, "setxattr": 2, "fsync": 4, "syncfs": 1},
+    "unlink": {"creat": 16, "write": 10, "large": 3, "scatter": 2, "unlink": 12, "hold": 14,
+               "tmpfile": 2, "rename": 2, "setxattr": 2, "fsync": 4, "syncfs": 1},
     # Blocks go from directories and attributes to data and back.
     "reuse": {"mkdir": 10, "rmdir": 9, "setxattr": 6, "removexattr": 4, "creat": 6, "unlink": 8,
-              "write": 10, "large": 3, "fallocate": 2, "fsync": 6, "fsyncdir": 2, "syncfs": 1},
+              "write": 10, "large": 3, "scatter": 1, "fallocate": 2, "fsync": 6, "fsyncdir": 2,
+              "syncfs": 1},
 }
+# What an operation needs of the filesystem, or it is left out.
+NEEDS = {"clone": "reflink", "scatter": "heavy"}
 HELD = 30                   # files without a name, at most
 SIZES = {"large": 160 * 1024, None: 48 * 1024}
+SCATTERED, APART = 270, 4   # writes of a sector, and sectors from one to the next
 XATTR_SIZES = (10, 60, 300, 1500, 3000)
 DIRS = ("", "d0", "d1", "d0/e")
 
@@ -338,9 +342,8 @@ class Random(Runner):
     def __init__(self, worker, top, mark, profile, seed, features=()):
         super().__init__(worker, top, mark, features)
         self.rng = random.Random(seed)
-        weights = dict(PROFILES[profile])
-        if "reflink" not in features:
-            weights.pop("clone", None)
+        weights = {kind: weight for kind, weight in PROFILES[profile].items()
+                   if NEEDS.get(kind) in (None, *features)}
         self.kinds, self.weights = list(weights), list(weights.values())
 
     def files(self, kinds="f"):
@@ -491,6 +494,13 @@ class Random(Runner):
         fid = self.pick_fid()
         if fid:
             self.do("write", fid, 0, SIZES["large"])
+
+    def try_scatter(self):
+        """An extent for each write, and more of them than a leaf of 1 KiB has room for."""
+        fid = self.pick_fid()
+        if fid and self.tree.nodes[fid].size < SCATTERED * APART * SECTOR:
+            for number in range(SCATTERED):
+                self.do("write", fid, number * APART * SECTOR, SECTOR)
 
     def try_truncate(self):
         fid = self.pick_fid()

@@ -187,6 +187,18 @@ class Judge(unittest.TestCase):
                 self.assertEqual(run.signatures[-1], signature)
                 model.judge(run, (signature, contents), (set(), [end]))
 
+    def test_scattered_files_have_an_extent_for_each_write(self):
+        top = os.path.join(self.top, "scattered")
+        os.mkdir(top)
+        runner = workload.Random(0, top, self.marks.append, "unlink", 1, ("heavy",))
+        self.assertIn("scatter", runner.kinds)
+        runner.do("creat", "a")
+        runner.try_scatter()
+        facts = os.stat(os.path.join(top, "a"))
+        self.assertEqual(facts.st_size, ((workload.SCATTERED - 1) * workload.APART + 1) * 512)
+        self.assertEqual(len(runner.operations), 1 + workload.SCATTERED)
+        self.assertNotIn("scatter", workload.Random(0, top, None, "unlink", 1).kinds)
+
     def test_every_sequence_of_one_step(self):
         runner = workload.Sequence(0, self.top, self.marks.append)
         for number, sequence in enumerate(workload.sequences(1, False)):
@@ -461,6 +473,13 @@ class Driver(unittest.TestCase):
         self.assertEqual({len(f) for f in few}, {5})
         self.assertGreater(len(set(few)), 3)
         self.assertEqual(self.plan(minutes=0.1, slice=True)[0], list(configs.SLICE))
+
+    def test_nothing_was_tried(self):
+        syncs = "acknowledged syncs looked at"
+        self.assertEqual(torture.must_have("ext4", "unlink"), ["recoveries", syncs])
+        self.assertEqual(torture.must_have("ext4-inactive-1k", "unlink"),
+                         ["recoveries", syncs, "inodes parked", "large inodes parked"])
+        self.assertEqual(torture.must_have("ext4-inactive", "full"), ["disturbances", syncs])
 
     def test_pairs(self):
         for name in (*configs.PAIRS, *configs.SLICE):
