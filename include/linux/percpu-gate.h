@@ -352,6 +352,20 @@ static inline bool percpu_gate_empty(const struct percpu_gate *gate)
 }
 
 /**
+ * percpu_gate_assert_outside() - tell lockdep that this task is not inside
+ * @gate: the gate
+ *
+ * For who was refused, before it does what may take long: had it been let in and not left,
+ * whoever waits for those inside would wait for it.
+ *
+ * Context: Any.
+ */
+static inline void percpu_gate_assert_outside(const struct percpu_gate *gate)
+{
+	lockdep_assert_not_held(gate);
+}
+
+/**
  * percpu_gate_might_wait() - tell lockdep that somebody may wait for those inside
  * @gate: the gate
  *
