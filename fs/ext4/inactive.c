@@ -15,6 +15,7 @@
 
 #include <kunit/visibility.h>
 #include <linux/cleanup.h>
+#include <linux/jbd2.h>
 #include <linux/quotaops.h>
 #include <linux/sched/mm.h>
 #include <linux/seq_file.h>
@@ -62,6 +63,16 @@ static void ext4_inactive_free(struct ext4_inactive_item *item)
 {
 	atomic_dec(&item->list->nr);
 	kmem_cache_free(ext4_inactive_cachep, item);
+}
+
+/*
+ * For who is about to work on lists, or to wait for who does, also if they are empty: that may
+ * need space in the log, and so wait for a handle to end.
+ */
+static void ext4_inactive_assert_may_work(void)
+{
+	might_sleep();
+	WARN_ON_ONCE(journal_current_handle());
 }
 
 /*
@@ -351,6 +362,7 @@ bool ext4_inactive_progress(struct ext4_inactive *q)
 	bool more;
 	int ret;
 
+	ext4_inactive_assert_may_work();
 	for_each_inactive_list(q, l, i) {
 		if (!atomic_read(&l->nr))
 			continue;
@@ -377,6 +389,7 @@ bool ext4_inactive_flush(struct ext4_inactive *q, bool heavy)
 	struct ext4_inactive_list *l;
 	unsigned int i;
 
+	ext4_inactive_assert_may_work();
 	for_each_inactive_list(q, l, i) {
 		int done, left = atomic_read(&l->nr);
 		bool more = left;

@@ -101,8 +101,10 @@ not_exported()
 			END { for (s in need) if (!(s in have)) print s }' | LC_ALL=C sort) \
 		<({
 			git -C "$LINUX" grep -hoE 'EXPORT_[A-Z0-9_]*SYMBOL[A-Z0-9_]*\(\w+' "$1" \
-				-- arch/um block drivers/char fs kernel lib mm net | sed 's/.*(//'
-			printf '%s\n' get_random_u8 get_random_u32	# exported by a macro
+				-- arch/um block drivers/char fs init kernel lib mm net |
+				sed 's/.*(//'
+			# By a macro.
+			printf '%s\n' get_random_u{8,16,32} kstrtouint_from_user param_ops_ushort
 		} | LC_ALL=C sort)
 }
 
@@ -117,22 +119,35 @@ kunit_fragments()
 	done
 }
 
-# run_kunit NAME COMMIT LOG: run the tests of kernel O/obj/NAME, built from COMMIT. Fails if one
-# does, if none ran, or if all pass and lockdep, say, still has something to say.
+# judge_kunit LOG: fails if no test ran, or if all pass and lockdep, say, still has something to say.
+judge_kunit()
+{
+	local results
+
+	results=$(grep -acE '^(\[ *[0-9.]+\](\[ *[TC][0-9]+\])?)? {5,}ok [0-9]+ ' "$1" || :)
+	python3 "$TOP/tools/testing/vm/console.py" "$1" || return
+	if [ "$results" = 0 ]; then
+		echo "error: no KUnit test ran"
+		return 1
+	fi
+	info "$results results, all ok"
+}
+
+# run_kunit NAME COMMIT LOG: run the tests of kernel O/obj/NAME, built from COMMIT.
 run_kunit()
 {
-	local bad=0 results
+	local bad=0
 
 	"$KBUILD" --at "$2" tools/testing/kunit/kunit.py exec --arch um \
 		--build_dir "$BUILD/obj/$1" --timeout 600 \
 		--kernel_args seccomp=on --kernel_args ncpus=2 || bad=1
 	mv "$BUILD/obj/$1/test.log" "$3" || return
-	python3 "$TOP/tools/testing/vm/console.py" "$3" || bad=1
-	results=$(grep -acE '^(\[ *[0-9.]+\])? {5,}ok [0-9]+ ' "$3" || :)
-	if [ "$results" = 0 ]; then
-		echo "error: no KUnit test ran"
-		bad=1
-	fi
-	[ "$bad" != 0 ] || info "$results results, all ok"
+	judge_kunit "$3" || bad=1
 	return "$bad"
+}
+
+# x86_64_check: build the kernel of the checks that need QEMU; prints the path of its image.
+x86_64_check()
+{
+	"$KBUILD" x86_64-check "$TIP" x86_64 check "$TOP"/tools/testing/kunit/{fs,jbd2}.config
 }
