@@ -92,20 +92,24 @@ only_new()
 	LC_ALL=C comm -13 "$1" "$2"
 }
 
-# not_exported COMMIT OBJECT...: what these objects need from outside and COMMIT's sources
-# do not export by name.
+# exported COMMIT: what its sources export to modules.
+exported()
+{
+	{
+		git -C "$LINUX" grep -hoE 'EXPORT_[A-Z0-9_]*SYMBOL[A-Z0-9_]*\(\w+' "$1" \
+			-- arch/um block drivers/char fs init kernel lib mm net | sed 's/.*(//'
+		# By a macro.
+		printf '%s\n' get_random_u{8,16,32} kstrtouint_from_user param_ops_ushort
+	} | LC_ALL=C sort
+}
+
+# not_exported EXPORTED OBJECT...: what these objects need from outside and a file, of which
+# exported() has printed the lines, does not name.
 not_exported()
 {
 	LC_ALL=C comm -23 \
 		<(nm "${@:2}" | awk 'NF > 1 { if ($(NF - 1) != "U") have[$NF]; else need[$NF] }
-			END { for (s in need) if (!(s in have)) print s }' | LC_ALL=C sort) \
-		<({
-			git -C "$LINUX" grep -hoE 'EXPORT_[A-Z0-9_]*SYMBOL[A-Z0-9_]*\(\w+' "$1" \
-				-- arch/um block drivers/char fs init kernel lib mm net |
-				sed 's/.*(//'
-			# By a macro.
-			printf '%s\n' get_random_u{8,16,32} kstrtouint_from_user param_ops_ushort
-		} | LC_ALL=C sort)
+			END { for (s in need) if (!(s in have)) print s }' | LC_ALL=C sort) "$1"
 }
 
 # kunit_fragments COMMIT: the fragments of the KUnit tests that COMMIT has.
