@@ -10,8 +10,8 @@ KBUILD=$TOP/scripts/kbuild
 # shellcheck disable=SC2034 # for the checks
 BOOT=$TOP/tools/testing/vm/boot
 STATE=$BUILD/check
-# How kernels are compiled that are there to be compiled, and those of QEMU: in three quarters of the
-# time of -O2, which all others have.
+# How the kernels of single commits, and those of QEMU, are compiled: in three quarters of the time
+# of -O2, which all others have.
 # shellcheck disable=SC2034 # for the checks
 CHECK_CFLAGS=-O1
 mkdir -p "$STATE"
@@ -157,5 +157,6 @@ run_kunit()
 # x86_64_check: build the kernel of the checks that need QEMU; prints the path of its image.
 x86_64_check()
 {
-	"$KBUILD" --cflags "$CHECK_CFLAGS" x86_64-check "$TIP" x86_64 check "$TOP/tools/testing/kunit/fs.config"
+	"$KBUILD" --cflags "$CHECK_CFLAGS" x86_64-check "$TIP" x86_64 check \
+		"$TOP/tools/testing/kunit/fs.config"
 }
