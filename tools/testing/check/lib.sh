@@ -10,10 +10,6 @@ KBUILD=$TOP/scripts/kbuild
 # shellcheck disable=SC2034 # for the checks
 BOOT=$TOP/tools/testing/vm/boot
 STATE=$BUILD/check
-# How the kernels of single commits, and those of QEMU, are compiled: in three quarters of the time
-# of -O2, which all others have.
-# shellcheck disable=SC2034 # for the checks
-CHECK_CFLAGS=-O1
 mkdir -p "$STATE"
 
 # shellcheck disable=SC2034 # BASE and COMMITS are for the checks
@@ -154,9 +150,17 @@ run_kunit()
 	return "$bad"
 }
 
+# uml_debug COMMIT [--make TARGETS]: build the kernel of most checks; prints the path of its image.
+uml_debug()
+{
+	local -a fragments
+
+	mapfile -t fragments < <(kunit_fragments "$1")
+	"$KBUILD" "${@:2}" uml-debug "$1" uml debug "${fragments[@]}"
+}
+
 # x86_64_check: build the kernel of the checks that need QEMU; prints the path of its image.
 x86_64_check()
 {
-	"$KBUILD" --cflags "$CHECK_CFLAGS" x86_64-check "$TIP" x86_64 check \
-		"$TOP/tools/testing/kunit/fs.config"
+	"$KBUILD" x86_64-check "$TIP" x86_64 check "$TOP/tools/testing/kunit/fs.config"
 }
