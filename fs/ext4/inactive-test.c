@@ -7,9 +7,11 @@
 #include <linux/completion.h>
 #include <linux/delay.h>
 #include <linux/kthread.h>
+#include <linux/prandom.h>
 #include <linux/wait.h>
 
 #include "inactive.h"
+#include "mballoc.h"
 
 #define NR_INO		4096
 #define TIMEOUT		(30 * HZ)
@@ -438,8 +440,44 @@ static void test_decide(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, used, (1 << ARRAY_SIZE(rows)) - 1);
 }
 
+/* The credits of a batch are enough, and no more than that, for the groups that it has. */
+static void test_credits(struct kunit *test)
+{
+	enum { GROUPS = 12, INODES = 32, EXTENTS = 8 };
+	struct ext4_free_extent *extents;
+	struct rnd_state rnd;
+	unsigned int round;
+
+	extents = kunit_kcalloc(test, INODES * EXTENTS, sizeof(*extents), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, extents);
+	prandom_seed_state(&rnd, 1);
+	for (round = 0; round < 1000; round++) {
+		/* From all in one group to most in a group of their own. */
+		unsigned int spread = 1 + round % GROUPS, last = GROUPS, group = 0;
+		unsigned long blocks = 0, numbers = 0;
+		unsigned int i, j, next, nr = 0, credits = 0;
+
+		for (i = 0; i < INODES; i++) {
+			next = prandom_u32_state(&rnd) % (EXTENTS + 1);
+			for (j = nr; j < nr + next; j++) {
+				extents[j].fe_group = prandom_u32_state(&rnd) % spread;
+				blocks |= BIT(extents[j].fe_group);
+			}
+			/* They come in the order of their numbers. */
+			group += !(prandom_u32_state(&rnd) % 8) && group + 1 < GROUPS;
+			numbers |= BIT(group);
+			credits += ext4_inactive_bitmap_credits(extents, nr, next, group != last);
+			last = group;
+			nr += next;
+			KUNIT_ASSERT_EQ(test, credits,
+					2 * (hweight_long(blocks) + hweight_long(numbers)));
+		}
+	}
+}
+
 static struct kunit_case inactive_test_cases[] = {
 	KUNIT_CASE(test_decide),
+	KUNIT_CASE(test_credits),
 	KUNIT_CASE(test_worker),
 	KUNIT_CASE(test_worker_retries),
 	KUNIT_CASE(test_limits),

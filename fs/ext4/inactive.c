@@ -611,6 +611,34 @@ static ext4_group_t ext4_inactive_group(struct super_block *sb, u32 ino)
 	return (ino - 1) / EXT4_INODES_PER_GROUP(sb);
 }
 
+/**
+ * ext4_inactive_bitmap_credits() - credits for the bits of one more inode
+ * @extents: those of the inodes before it and, behind them, its own; each is in one group
+ * @nr: number of the former
+ * @next: number of the latter
+ * @first: no inode before it has its number in the same group
+ *
+ * A group has a bitmap and a descriptor, for blocks as for inodes.
+ *
+ * Context: Any.
+ * Return: what it adds to the credits of those before it.
+ */
+int ext4_inactive_bitmap_credits(const struct ext4_free_extent *extents, unsigned int nr,
+				 unsigned int next, bool first)
+{
+	unsigned int i, j;
+	int groups = first;
+
+	for (i = nr; i < nr + next; i++) {
+		for (j = 0; j < i; j++)
+			if (extents[j].fe_group == extents[i].fe_group)
+				break;
+		groups += j == i;
+	}
+	return 2 * groups;
+}
+EXPORT_SYMBOL_IF_KUNIT(ext4_inactive_bitmap_credits);
+
 /*
  * Get ready to remove @inode, the next in the order of their numbers, with others.
  *
@@ -619,22 +647,14 @@ static ext4_group_t ext4_inactive_group(struct super_block *sb, u32 ino)
 static int ext4_inactive_next(struct inode *inode, struct ext4_inactive_batch *b)
 {
 	struct super_block *sb = inode->i_sb;
-	unsigned int i, j;
-	int groups = 0;
+	bool first;
 
 	if (!ext4_inactive_extents(inode, b))
 		return -1;
-	/* Each group has a bitmap and a descriptor. */
-	for (i = b->nr_extents; i < b->nr_extents + b->next_extents; i++) {
-		for (j = 0; j < i; j++)
-			if (b->extents[j].fe_group == b->extents[i].fe_group)
-				break;
-		groups += j == i;
-	}
-	if (!b->nr_inos || ext4_inactive_group(sb, b->inos[b->nr_inos - 1]) !=
-			   ext4_inactive_group(sb, inode->i_ino))
-		groups++;
-	b->next_credits = 2 * groups;
+	first = !b->nr_inos || ext4_inactive_group(sb, b->inos[b->nr_inos - 1]) !=
+			       ext4_inactive_group(sb, inode->i_ino);
+	b->next_credits = ext4_inactive_bitmap_credits(b->extents, b->nr_extents,
+						       b->next_extents, first);
 	/* The inode and its slot, and what is left for the end. */
 	return 2 + EXT4_MAXQUOTAS_DEL_BLOCKS(sb) + b->credits + b->next_credits;
 }

@@ -121,6 +121,7 @@ static inline bool ext4_inactive_is_parked(enum ext4_inactive_verdict verdict)
 	return verdict >= EXT4_INACTIVE_PARK;
 }
 
+struct ext4_free_extent;
 struct ext4_inactive;
 struct ext4_inactive_batch;
 struct ext4_inactive_list;
@@ -262,6 +263,8 @@ unsigned long ext4_inactive_nr(struct ext4_inactive *q, bool busy);
 void ext4_inactive_kick(struct ext4_inactive *q);
 bool ext4_inactive_progress(struct ext4_inactive *q);
 bool ext4_inactive_flush(struct ext4_inactive *q, bool heavy);
+int ext4_inactive_bitmap_credits(const struct ext4_free_extent *extents, unsigned int nr,
+				 unsigned int next, bool first);
 int ext4_init_inactive(void);
 void ext4_exit_inactive(void);
 

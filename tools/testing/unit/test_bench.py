@@ -377,7 +377,8 @@ class Driver(unittest.TestCase):
                 file.write("#!/bin/sh\nwords=$*\nwhile [ \"$1\" != --out ]; do shift; done\n"
                            + script)
             os.chmod(program, 0o755)
-            args = argparse.Namespace(boot=program, timeout=1, quick=False, core=False, case=None)
+            args = argparse.Namespace(boot=program, timeout=1, cpus=2, quick=False, core=False,
+                                      case=None)
             self.bench.BUILD = build
             return self.bench.boot(args, Recipe, {"name": "kernel", "image": "image"}, "module",
                                    "tools", "1-base", ext4)
@@ -398,7 +399,7 @@ class Driver(unittest.TestCase):
         with tempfile.TemporaryDirectory() as build:
             path = os.path.join(build, "run.json")
             args = argparse.Namespace(json=path, rounds=2, resume=False, features="",
-                                      stack_mount="inactivate=all")
+                                      log_mib=None, stack_mount="inactivate=all")
             measured, order = {"cases": {"jbench": ["ext4 op"]}}, []
 
             def boot(_args, _recipe, kernel, _module, _tools, name, ext4):
