@@ -257,7 +257,7 @@ static void test_heavy(struct kunit *test)
 	expect_all(t, i);
 }
 
-static int flush_thread(void *data)
+static int flusher(void *data)
 {
 	struct inactive_test *t = data;
 
@@ -278,7 +278,7 @@ static void test_flush_waits(struct kunit *test)
 	t->block = &block;
 	KUNIT_EXPECT_TRUE(test, park(t, 0, 1, false));
 	KUNIT_ASSERT_TRUE(test, wait_for_completion_timeout(&t->in_process, TIMEOUT));
-	task = kthread_run(flush_thread, t, "inactive-flush");
+	task = kthread_run(flusher, t, "inactive-flush");
 	KUNIT_EXPECT_FALSE(test, IS_ERR(task));
 	msleep(20);
 	if (!IS_ERR(task)) {
