@@ -197,9 +197,13 @@ def warnings(run):
     """What a reader must know before the numbers."""
     kernels, boots = run["kernels"], run["boots"]
     if kernels["base"]["image_sha256"] == kernels["stack"]["image_sha256"]:
-        yield "base and stack are the same kernel: every difference below is noise."
+        mounted = run["options"].get("stack_mount")
+        yield "base and stack are the same kernel: every difference below is " + (
+            f"what {mounted} makes, or noise." if mounted else "noise.")
     else:
         yield run["base_note"]
+    if run["options"].get("setup"):
+        yield run["options"]["setup"]
     if run["options"]["quick"]:
         yield "warning: a quick run, which shows that it works, not how fast."
     disturbed = {}

@@ -78,11 +78,12 @@ def load(path):
     return None
 
 
-def result(args, kernels, boots, base_note, device=None):
-    """All that is known about a run, from its boots."""
+def result(args, kernels, boots, base_note, device=None, setup=""):
+    """All that is known about a run, from its boots; setup: what is not as by default."""
     return {"version": VERSION, "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "machine": machine_facts(), "base_note": base_note,
-            "options": {"rounds": args.rounds, "quick": args.quick, "core": args.core},
+            "options": {"rounds": args.rounds, "quick": args.quick, "core": args.core,
+                        "stack_mount": getattr(args, "stack_mount", ""), "setup": setup},
             "kernels": kernels, "boots": boots,
             "rows": [row for name in dict.fromkeys(boot["recipe"] for boot in boots)
                      for row in benchlib.summarise(benchlib.load_recipe(name), [

@@ -344,8 +344,11 @@ class Report(unittest.TestCase):
         run = whole_run([(1.0, 1.0)])
         run["kernels"]["stack"]["image_sha256"] = run["kernels"]["base"]["image_sha256"]
         text = "\n".join(benchlib.report(run))
-        self.assertIn("same kernel", text)
+        self.assertIn("same kernel: every difference below is noise.", text)
         self.assertNotIn("what base is", text)
+        run["options"].update(stack_mount="inactivate=all", setup="Journal of 4 MiB.")
+        text = "\n".join(benchlib.report(run))
+        self.assertIn("what inactivate=all makes, or noise.\nJournal of 4 MiB.\n", text)
 
     def test_quick_and_retries_are_said(self):
         run = whole_run([(1.0, 1.0)])
