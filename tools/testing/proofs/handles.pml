@@ -7,7 +7,8 @@
  * third starts two without reservation and may find no credits. All of them go through
  * the gate if it is open. A commit locks, drains, switches and frees a transaction.
  * jbd2_journal_lock_updates() waits for reservations, then for handles, then looks for
- * reservations again. The journal may be aborted at any time.
+ * reservations again, as does jbd2_journal_trylock_updates(); which of them goes on is up to
+ * a mutex. The journal may be aborted at any time.
  *
  * The gate itself (counts, barriers, wakeups of who waits for it to drain) is proven in
  * percpu-gate.pml, and is sequentially consistent here: counting and the look at the
@@ -15,8 +16,8 @@
  *
  * Holds: a handle without a reservation starts only in an unlocked transaction, not
  * under a barrier and not in an aborted journal. No handle is open when the commit goes
- * on, nor under locked updates, where there is no reservation, either. Nobody looks at a transaction that was freed. Nobody
- * sleeps for ever.
+ * on, nor under locked updates, where there is no reservation, either. Nobody looks at a
+ * transaction that was freed. Nobody sleeps for ever.
  *
  * Commit: jbd2: start handles without j_state_lock
  * Commit: jbd2: reserve credits and start reserved handles without j_state_lock
@@ -27,7 +28,7 @@
  * Code: fs/jbd2/transaction.c sub_reserved_credits: atomic_sub(blocks, &journal->j_reserved_credits); ... if (wq_has_sleeper(&journal->j_wait_reserved)) wake_up(&journal->j_wait_reserved);
  * Code: fs/jbd2/transaction.c jbd2_journal_free_reserved: read_lock(&journal->j_state_lock); __jbd2_journal_unreserve_handle(handle, journal->j_running_transaction); read_unlock(&journal->j_state_lock);
  * Code: fs/jbd2/transaction.c jbd2_journal_wait_updates: while (!percpu_gate_empty(&journal->j_gate)) { write_unlock(&journal->j_state_lock); percpu_gate_wait(&journal->j_gate); write_lock(&journal->j_state_lock); ... }
- * Code: fs/jbd2/transaction.c jbd2_journal_lock_updates: write_lock(&journal->j_state_lock); ++journal->j_barrier_count; percpu_gate_close(&journal->j_gate); ... do { if (atomic_read(&journal->j_reserved_credits)) { write_unlock(&journal->j_state_lock); wait_event(journal->j_wait_reserved, atomic_read(&journal->j_reserved_credits) == 0); write_lock(&journal->j_state_lock); } jbd2_journal_wait_updates(journal); } while (atomic_read(&journal->j_reserved_credits)); write_unlock(&journal->j_state_lock);
+ * Code: fs/jbd2/transaction.c jbd2_journal_stop_updates: write_lock(&journal->j_state_lock); ++journal->j_barrier_count; percpu_gate_close(&journal->j_gate); ... do { if (atomic_read(&journal->j_reserved_credits)) { write_unlock(&journal->j_state_lock); wait_event(journal->j_wait_reserved, atomic_read(&journal->j_reserved_credits) == 0); write_lock(&journal->j_state_lock); } jbd2_journal_wait_updates(journal); } while (atomic_read(&journal->j_reserved_credits)); write_unlock(&journal->j_state_lock);
  * Code: fs/jbd2/commit.c jbd2_journal_commit_transaction: write_lock(&journal->j_state_lock); ... WRITE_ONCE(commit_transaction->t_state, T_LOCKED); percpu_gate_close(&journal->j_gate); ... jbd2_journal_wait_updates(journal); ... commit_transaction->t_state = T_SWITCH; ... journal->j_running_transaction = NULL;
  * Code: fs/jbd2/journal.c jbd2_journal_abort: write_lock(&journal->j_state_lock); ... journal->j_flags |= JBD2_ABORT; percpu_gate_close(&journal->j_gate);
  * Code: include/linux/wait.h wq_has_sleeper: smp_mb(); return waitqueue_active(wq_head);
