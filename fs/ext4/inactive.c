@@ -457,7 +457,11 @@ static struct inode *ext4_inactive_iget(struct super_block *sb,
 	if (!ext4_test_inode_state(inode, EXT4_STATE_INACTIVE) ||
 	    inode->i_nlink || inode->i_generation != item->generation) {
 		ext4_error_inode(inode, __func__, __LINE__, 0, "parked inode is in use");
-		goto keep;
+		if (ext4_test_inode_state(inode, EXT4_STATE_INACTIVE) && !inode->i_nlink)
+			goto keep;
+		/* Others may have it. */
+		iput(inode);
+		return NULL;
 	}
 	EXT4_I(inode)->i_orphan_idx = item->orphan_idx;
 	EXT4_I(inode)->i_orphan_tid = item->orphan_tid;
@@ -891,6 +895,7 @@ int ext4_inactive_setup(struct super_block *sb)
 	q->max_clusters = div_u64(ext4_blocks_count(sbi->s_es) >> sbi->s_cluster_bits, 20);
 	q->batch = 32;
 	q->delay_ms = 4;
+	init_rwsem(&sbi->s_inactive_change);
 	sbi->s_inactive_commit = jiffies;
 	sbi->s_inactive_stats = alloc_percpu(struct ext4_inactive_stats);
 	if (!sbi->s_inactive_stats)
@@ -1073,7 +1078,8 @@ static struct ext4_inactive_item *ext4_inactive_prepare(struct inode *inode)
 	 * inode in memory may be newer than what is read back. A dquot that is dropped while
 	 * the filesystem is frozen would make sync(2) wait for the thaw with s_umount held. A
 	 * large inode without extents cannot be cut, and who needs s_umount would wait for all
-	 * of it.
+	 * of it. Who has s_inactive_change may wait for writeback, for which nobody could
+	 * remove what is parked.
 	 */
 	frozen = READ_ONCE(sb->s_writers.frozen) != SB_UNFROZEN;
 	f.heavy = ext4_inactive_heavy(inode);
@@ -1082,6 +1088,7 @@ static struct ext4_inactive_item *ext4_inactive_prepare(struct inode *inode)
 		     !(sbi->s_mount_state & (EXT4_FC_REPLAY | EXT4_ORPHAN_FS | EXT4_ERROR_FS)) &&
 		     !ext4_emergency_state(sb) && !sb_rdonly(sb) &&
 		     !(frozen && sb_any_quota_loaded(sb)) &&
+		     !rwsem_is_locked(&sbi->s_inactive_change) &&
 		     !(f.heavy && !ext4_test_inode_flag(inode, EXT4_INODE_EXTENTS));
 	/* jbd2 sets PF_MEMALLOC_NOFS for whoever has a handle. */
 	f.must_not_work = current->flags & (PF_MEMALLOC | PF_MEMALLOC_NOFS) ||
@@ -1193,6 +1200,30 @@ bool ext4_inactive_make_space(struct super_block *sb, int *retries)
 		return false;
 	*retries -= EXT4_RETRIES_PARKED;
 	return true;
+}
+
+/**
+ * ext4_inactive_writeback() - remove some of what is parked, for writeback that found no space
+ * @sb: filesystem
+ *
+ * The workers may not be able to: somebody has s_umount, or waits for it, while others have it
+ * who wait for writeback. Whoever writes keeps the filesystem mounted, but not writable, nor
+ * does he keep quotas as they are. That is what s_inactive_change is for.
+ *
+ * Context: Sleeps. As for &ext4_inactive_ops.process.
+ */
+void ext4_inactive_writeback(struct super_block *sb)
+{
+	struct ext4_sb_info *sbi = EXT4_SB(sb);
+	struct ext4_inactive *q = &sbi->s_inactive;
+
+	if (!ext4_inactive_nr(q, true))
+		return;
+	/* Who changes that has emptied the queue, and may be waiting for what we hold. */
+	if (down_read_trylock(&sbi->s_inactive_change)) {
+		ext4_inactive_progress(q);
+		up_read(&sbi->s_inactive_change);
+	}
 }
 
 /* /proc/fs/ext4/<dev>/inactive */
