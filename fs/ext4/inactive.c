@@ -1078,8 +1078,8 @@ static struct ext4_inactive_item *ext4_inactive_prepare(struct inode *inode)
 	 * inode in memory may be newer than what is read back. A dquot that is dropped while
 	 * the filesystem is frozen would make sync(2) wait for the thaw with s_umount held. A
 	 * large inode without extents cannot be cut, and who needs s_umount would wait for all
-	 * of it. Who has s_inactive_change may wait for writeback, for which nobody could
-	 * remove what is parked.
+	 * of it. Who has s_inactive_change for writing may wait for writeback, which then
+	 * cannot remove what is parked.
 	 */
 	frozen = READ_ONCE(sb->s_writers.frozen) != SB_UNFROZEN;
 	f.heavy = ext4_inactive_heavy(inode);
@@ -1219,7 +1219,7 @@ void ext4_inactive_writeback(struct super_block *sb)
 
 	if (!ext4_inactive_nr(q, true))
 		return;
-	/* Who changes that has emptied the queue, and may be waiting for what we hold. */
+	/* Who changes that empties the queue, and may be waiting for what we hold. */
 	if (down_read_trylock(&sbi->s_inactive_change)) {
 		ext4_inactive_progress(q);
 		up_read(&sbi->s_inactive_change);
