@@ -4,6 +4,7 @@
 import fnmatch
 import os
 import re
+import shutil
 from statistics import median
 
 SIDES = ("base", "stack")
@@ -23,6 +24,12 @@ def read(path):
             return file.read()
     except OSError:
         return ""
+
+
+def programs_found(config):
+    """fstests' common/config with the paths of programs in place of a shell that looks for each."""
+    return re.sub(r'"?\$\(type -P ([\w.-]+)\)"?',
+                  lambda match: f'"{shutil.which(match[1]) or ""}"', config)
 
 
 def group_lists(fstests, fs):

@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -79,6 +80,16 @@ loader.exec_module(script)
 script.PATH, script.GRACE, script.FREE_MIB, script.POLL = programs, 0, 0, 0.01
 sys.exit(script.main())
 '''
+
+
+class Config(unittest.TestCase):
+    def test_programs_found(self):
+        """Only what names a program is replaced; one that is missing stays empty."""
+        config = ('export A_PROG="$(type -P sh)"\nexport B_PROG=$(type -P no-such.program)\n'
+                  'local p=$(type -P mkfs.$fstyp)\n')
+        self.assertEqual(fstestslib.programs_found(config),
+                         f'export A_PROG="{shutil.which("sh")}"\nexport B_PROG=""\n'
+                         'local p=$(type -P mkfs.$fstyp)\n')
 
 
 class Verdict(unittest.TestCase):
