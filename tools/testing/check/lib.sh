@@ -156,7 +156,7 @@ uml_debug()
 	local -a fragments
 
 	mapfile -t fragments < <(kunit_fragments "$1")
-	"$KBUILD" "${@:2}" uml-debug "$1" uml debug "${fragments[@]}"
+	"$KBUILD" "${@:2}" uml-debug "$1" uml debug lean "${fragments[@]}"
 }
 
 # x86_64_check: build the kernel of the checks that need QEMU; prints the path of its image.
