@@ -28,7 +28,11 @@ static inline u64 jbd2_batch_delay(u64 age, u64 average, u32 min_us, u32 max_us)
 	return age < time ? time : 0;
 }
 
-/* At most this long, and at most this part of the time that a commit takes. */
+/*
+ * At most this long, and at most this part of the time that a commit takes. Within less than
+ * the first nobody comes back: to sleep and wake up, and to start a handle, takes as long.
+ */
+#define JBD2_REJOIN_MIN_NS	(100 * NSEC_PER_USEC)
 #define JBD2_REJOIN_MAX_NS	(500 * NSEC_PER_USEC)
 #define JBD2_REJOIN_PART	16
 
@@ -37,7 +41,7 @@ static inline u64 jbd2_batch_delay(u64 age, u64 average, u32 min_us, u32 max_us)
  * @average: time that commits take, in ns
  * @waiters: somebody waited for the commit that has just ended
  * @requested: the next commit was requested before that one ended
- * @max_us: j_max_batch_time, in us; 0 turns waiting off
+ * @max_us: j_max_batch_time, in us; less than 100 turns waiting off
  *
  * If both are true, tasks that sync in a loop have split into two groups, and each commit
  * is for one of them: who has just been woken up misses the next transaction by the
@@ -49,10 +53,13 @@ static inline u64 jbd2_batch_delay(u64 age, u64 average, u32 min_us, u32 max_us)
  */
 static inline u64 jbd2_rejoin_delay(u64 average, bool waiters, bool requested, u32 max_us)
 {
+	u64 delay;
+
 	if (!waiters || !requested)
 		return 0;
-	return min3(average / JBD2_REJOIN_PART, (u64)JBD2_REJOIN_MAX_NS,
-		    (u64)max_us * NSEC_PER_USEC);
+	delay = min3(average / JBD2_REJOIN_PART, (u64)JBD2_REJOIN_MAX_NS,
+		     (u64)max_us * NSEC_PER_USEC);
+	return delay < JBD2_REJOIN_MIN_NS ? 0 : delay;
 }
 
 #endif /* _JBD2_BATCH_H */

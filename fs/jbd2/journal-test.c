@@ -910,10 +910,12 @@ static void test_rejoin_delay(struct kunit *test)
 		{ 16000000, true, false, 15000, 0 },
 		{ 16000000, true, true, 15000, 500000 },
 		{ 7999999, true, true, 15000, 499999 },
-		{ 160, true, true, 15000, 10 },
+		{ 1600000, true, true, 15000, 100000 },
+		{ 1599999, true, true, 15000, 0 },
 		{ 0, true, true, 15000, 0 },
 		{ 16000000, true, true, 0, 0 },
-		{ 16000000, true, true, 7, 7000 },
+		{ 16000000, true, true, 99, 0 },
+		{ 16000000, true, true, 100, 100000 },
 		{ 16000000, true, true, U32_MAX, 500000 },
 	};
 	unsigned int i;
