@@ -29,8 +29,8 @@ static inline u64 jbd2_batch_delay(u64 age, u64 average, u32 min_us, u32 max_us)
 }
 
 /*
- * At most this long, and at most this part of the time that a commit takes. Within less than
- * the first nobody comes back: to sleep and wake up, and to start a handle, takes as long.
+ * At most this long, and at most this part of the time that a commit takes. Less than the first
+ * is not worth it: to sleep and wake up takes as long.
  */
 #define JBD2_REJOIN_MIN_NS	(100 * NSEC_PER_USEC)
 #define JBD2_REJOIN_MAX_NS	(500 * NSEC_PER_USEC)
