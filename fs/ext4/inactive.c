@@ -2,11 +2,12 @@
 /*
  * Leave the removal of inodes to workers: the queue.
  *
- * Whoever parks an item adds it to the list of the CPU he runs on, without a lock. Whoever
- * works on a list holds its mutex and takes a batch of the oldest items; that is the worker
- * of the list, or somebody who cannot wait for it (ENOSPC, remount, umount, freeze). A
- * worker is never waited for, as it may be waiting itself: who needs what is parked does it
- * himself, and only waits for a batch that has been begun.
+ * Whoever parks an item adds it to the list of the CPU he runs on, or to one of a few lists for
+ * what takes long, without a lock. Whoever works on a list holds its mutex and takes a batch of
+ * the oldest items; that is the worker of the list, or somebody who cannot wait for it (ENOSPC,
+ * remount, umount, freeze). A worker is never waited for, as it may be waiting itself: who needs
+ * what is parked does it himself, and only waits for a batch that has been begun. Only when the
+ * lists are empty and nobody can add to them, at umount, is the work itself waited for.
  *
  * Nothing is forgotten. An item is in its list before the work is queued. queue_delayed_work()
  * orders the two even if the work is pending already, and the worker is no longer pending
@@ -108,6 +109,7 @@ static int ext4_inactive_run(struct ext4_inactive_list *l, bool *more)
 		done = q->ops->process(q, items, nr);
 		WRITE_ONCE(l->busy, 0);
 		ret = done || items[0]->worked ? done : -EAGAIN;
+		WRITE_ONCE(l->stalled, !done && items[0]->tries);
 	}
 	if (nr && ret >= 0)
 		atomic_long_inc(&q->done);
@@ -133,8 +135,8 @@ static void ext4_inactive_work(struct work_struct *work)
 	bool more = true;
 
 	if (q->ops->begin(q)) {
-		/* Only a thaw, or memory, helps. */
-		delay = ext4_inactive_run(l, &more) < 0 ? HZ : 0;
+		/* Only a thaw, or memory, helps; or that another task may run for a jiffy. */
+		delay = ext4_inactive_run(l, &more) < 0 ? HZ : READ_ONCE(l->stalled) ? 1 : 0;
 		q->ops->end(q);
 	}
 	/* One batch at a time: who waits for what ->begin() holds does not wait for long. */
@@ -151,6 +153,7 @@ static void ext4_inactive_list_init(struct ext4_inactive *q, struct ext4_inactiv
 	mutex_init(&l->lock);
 	l->taken = NULL;
 	l->busy = 0;
+	l->stalled = false;
 	l->worker = NULL;
 	l->batch = NULL;
 }
@@ -249,8 +252,8 @@ EXPORT_SYMBOL_IF_KUNIT(ext4_inactive_full);
  * @heavy: its removal takes long
  * @limits: fail if as many are parked as may be
  *
- * The number of items in a list is never above its limit, that of clusters is above it by
- * what percpu_counter_read() does not see, and by one inode.
+ * With @limits the number of items in a list is not above its limit; that of clusters may be
+ * by what percpu_counter_read() does not see, and by an inode for each CPU.
  *
  * Context: Does not sleep for long; memory is not taken from the reserves, so a task that
  *	reclaims memory may call it.
@@ -297,10 +300,11 @@ void ext4_inactive_add(struct ext4_inactive_item *item, bool now)
 {
 	struct ext4_inactive_list *l = item->list;
 	struct ext4_inactive *q = l->owner;
+	unsigned int batch = clamp(READ_ONCE(q->batch), 1U, EXT4_INACTIVE_BATCH_MAX);
 
 	/* Fully ordered: what was done to the inode before is seen by who takes the item. */
 	llist_add(&item->node, &l->parked);
-	if (now || atomic_read(&l->nr) % max(READ_ONCE(q->batch), 1U) == 0)
+	if (now || atomic_read(&l->nr) % batch == 0)
 		mod_delayed_work(ext4_inactive_wq, &l->work, 0);
 	else
 		queue_delayed_work(ext4_inactive_wq, &l->work, ext4_inactive_delay(q));
@@ -322,7 +326,7 @@ unsigned long ext4_inactive_nr(struct ext4_inactive *q, bool busy)
 	unsigned int i;
 
 	for_each_inactive_list(q, l, i)
-		nr += atomic_read(&l->nr) - (busy ? 0 : READ_ONCE(l->busy));
+		nr += (long)atomic_read(&l->nr) - (busy ? 0 : (long)READ_ONCE(l->busy));
 	/* Not all of it was read at the same time. */
 	return max(nr, 0L);
 }
@@ -352,7 +356,7 @@ EXPORT_SYMBOL_IF_KUNIT(ext4_inactive_kick);
  * Context: Sleeps. As for &ext4_inactive_ops.process; the caller keeps the filesystem mounted
  *	and writable.
  * Return: true if there is more space than before the call, or will be with the next commit;
- *	false if nothing is parked.
+ *	false if nothing is parked, or nothing can be done now.
  */
 bool ext4_inactive_progress(struct ext4_inactive *q)
 {
@@ -480,7 +484,7 @@ keep:
 
 /*
  * Cut off what the last leaf of the extent tree has, so that the removal of a large inode
- * does not take long. The last user of the inode does it.
+ * does not take long. That is done when it is dropped, if nobody else has it.
  */
 static void ext4_inactive_cut(struct inode *inode, struct ext4_inactive_item *item)
 {
@@ -509,8 +513,15 @@ static void ext4_inactive_cut(struct inode *inode, struct ext4_inactive_item *it
 	for (ex = EXT_FIRST_EXTENT(leaf); leaf->eh_entries && ex <= EXT_LAST_EXTENT(leaf); ex++)
 		blocks += ext4_ext_get_actual_len(ex);
 	ext4_free_ext_path(path);
-	/* The last time it has failed if this is no less. */
-	if (!cut || (item->cut && cut >= item->cut))
+	if (!cut)
+		return;
+	/*
+	 * If this is no less than the last time, that has failed, or somebody with a file handle
+	 * had the inode, and may have it still. He does not keep it for long.
+	 */
+	if (!item->cut || cut < item->cut)
+		item->tries = 0;
+	else if (++item->tries > EXT4_INACTIVE_TRIES)
 		return;
 	left = inode->i_blocks >> (inode->i_blkbits - 9);
 	left -= min(left, blocks);
@@ -1072,14 +1083,14 @@ static struct ext4_inactive_item *ext4_inactive_prepare(struct inode *inode)
 	    ext4_test_inode_state(inode, EXT4_STATE_INACTIVE))
 		return NULL;
 	/*
-	 * Of those in the orphan list the next one has to be in memory to take one out. Who
+	 * Of those in the orphan list the previous one has to be in memory to take one out. Who
 	 * uses inodes for the values of extended attributes waits for them with a handle. What
 	 * orphan cleanup and replay drop is to be gone when they look again. After an error the
 	 * inode in memory may be newer than what is read back. A dquot that is dropped while
 	 * the filesystem is frozen would make sync(2) wait for the thaw with s_umount held. A
 	 * large inode without extents cannot be cut, and who needs s_umount would wait for all
 	 * of it. Who has s_inactive_change for writing may wait for writeback, which then
-	 * cannot remove what is parked.
+	 * cannot remove what is parked; that others have it for reading does no harm.
 	 */
 	frozen = READ_ONCE(sb->s_writers.frozen) != SB_UNFROZEN;
 	f.heavy = ext4_inactive_heavy(inode);

@@ -35,7 +35,7 @@ enum ext4_inactive_mode {
 /**
  * enum ext4_inactive_verdict - who removes an inode, and when
  * @EXT4_INACTIVE_NOT_ELIGIBLE: whoever dropped the last reference, at once: nobody else can
- * @EXT4_INACTIVE_LIMIT: the same: enough is parked
+ * @EXT4_INACTIVE_LIMIT: the same: enough is parked, or there is no memory for the item
  * @EXT4_INACTIVE_LIMITED: the same: the owner may be about to need the space
  * @EXT4_INACTIVE_TIGHT: the same: anybody may
  * @EXT4_INACTIVE_YOUNG: the same: what was logged to create the inode is not on disk yet
@@ -138,6 +138,7 @@ struct ext4_inactive_list;
  * @now: somebody is about to need them
  * @heavy: may take several turns
  * @cut: where it has been cut off, a block of the file; 0: not yet
+ * @tries: turns that have not cut off anything since
  * @worked: in this turn something was done, if not all
  * @sync: for EXT4_INACTIVE_SYNC
  * @committed: @orphan_tid was, when this was parked
@@ -151,6 +152,7 @@ struct ext4_inactive_item {
 	u32 orphan_tid;
 	u64 clusters;
 	u32 cut;
+	u8 tries;
 	bool now;
 	bool heavy;
 	bool worked;
@@ -167,6 +169,7 @@ struct ext4_inactive_item {
  * @lock: held while a batch is worked on
  * @taken: from @parked, oldest first; protected by @lock
  * @busy: items that are being worked on; written with @lock held
+ * @stalled: the last of them is held up by another task; written with @lock held
  * @worker: who removes inodes of this list together, else NULL; written with @lock held, so who
  *	finds himself there holds it
  * @batch: those inodes, of @worker
@@ -179,12 +182,14 @@ struct ext4_inactive_list {
 	struct mutex lock;
 	struct llist_node *taken;
 	unsigned int busy;
+	bool stalled;
 	struct task_struct *worker;
 	struct ext4_inactive_batch *batch;
 };
 
 #define EXT4_INACTIVE_HEAVY	2	/* lists of inodes whose removal takes long */
 #define EXT4_INACTIVE_BATCH_MAX	64
+#define EXT4_INACTIVE_TRIES	16	/* to cut off a piece of an inode that others have */
 /* What is less is not heavy, whatever the extents look like. */
 #define EXT4_INACTIVE_HEAVY_BLOCKS	256
 /* Do not park if more than one of so many is expected to miss its transaction, ... */
@@ -244,7 +249,7 @@ struct ext4_inactive {
 /**
  * struct ext4_inactive_stats - what has been decided and done, for people
  * @verdicts: how often each
- * @batches: that have been removed
+ * @batches: that have been removed, and pieces of large inodes
  * @split: inodes that missed the transaction that removed their name
  */
 struct ext4_inactive_stats {
