@@ -404,7 +404,10 @@ bool ext4_inactive_flush(struct ext4_inactive *q, bool heavy)
 			done = ext4_inactive_run(l, &more);
 			if (done < 0)
 				return false;
-			cond_resched();
+			if (READ_ONCE(l->stalled))
+				schedule_timeout_uninterruptible(1);
+			else
+				cond_resched();
 		}
 	}
 	return true;
@@ -521,7 +524,7 @@ static void ext4_inactive_cut(struct inode *inode, struct ext4_inactive_item *it
 	 */
 	if (!item->cut || cut < item->cut)
 		item->tries = 0;
-	else if (++item->tries > EXT4_INACTIVE_TRIES)
+	else if (sbi->s_mount_state & EXT4_ERROR_FS || ++item->tries > EXT4_INACTIVE_TRIES)
 		return;
 	left = inode->i_blocks >> (inode->i_blkbits - 9);
 	left -= min(left, blocks);
