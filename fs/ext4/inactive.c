@@ -944,8 +944,9 @@ void ext4_inactive_settle(struct super_block *sb)
 	struct ext4_inactive *q = &EXT4_SB(sb)->s_inactive;
 
 	down_read(&sb->s_umount);
-	/* It fails if the filesystem is frozen; who thaws it would wait for us. */
-	if (ext4_inactive_nr(q, true) && !sb_rdonly(sb) && ext4_inactive_flush(q, true)) {
+	/* Whoever thaws the filesystem would wait for us, and what is below for him. */
+	if (sb->s_writers.frozen != SB_FREEZE_COMPLETE && !sb_rdonly(sb) &&
+	    ext4_inactive_nr(q, true) && ext4_inactive_flush(q, true)) {
 		/* They may have had inodes for the values of attributes. */
 		flush_delayed_work(&EXT4_SB(sb)->s_ea_inode_work);
 		/* Until then their blocks are not free for others. */
