@@ -1091,10 +1091,10 @@ static struct ext4_inactive_item *ext4_inactive_prepare(struct inode *inode)
 	 * uses inodes for the values of extended attributes waits for them with a handle. What
 	 * orphan cleanup and replay drop is to be gone when they look again. After an error the
 	 * inode in memory may be newer than what is read back. A dquot that is dropped while
-	 * the filesystem is frozen would make sync(2) wait for the thaw with s_umount held. A
-	 * large inode without extents cannot be cut, and who needs s_umount would wait for all
-	 * of it. Who has s_inactive_change for writing may wait for writeback, which then
-	 * cannot remove what is parked; that others have it for reading does no harm.
+	 * the filesystem is frozen is tried again until the thaw. A large inode without extents
+	 * cannot be cut, and who needs s_umount would wait for all of it. Who has
+	 * s_inactive_change for writing may wait for writeback, which then cannot remove what
+	 * is parked; that others have it for reading does no harm.
 	 */
 	frozen = READ_ONCE(sb->s_writers.frozen) != SB_UNFROZEN;
 	f.heavy = ext4_inactive_heavy(inode);
