@@ -11,7 +11,7 @@
 ##   tree       make branch stack there: base + one commit per patch
 ##   refresh    write branch stack back to patches/, fs/, include/
 ##   apply      put the stack on a new branch of your own tree (KSRC=)
-##   mail       write a topic's mail-ready series to build/mail (TOPIC=)
+##   mail       write a mail-ready series to build/mail (SERIES=)
 ## Kernels and tests:
 ##   kernels    build base and stack for user-mode Linux
 ##   bench      run the workload recipes on both, print the comparison (WORKLOAD=, ROUNDS=)
@@ -21,7 +21,8 @@
 ##   bisect     find the commit that moved a figure (WORKLOAD=, METRIC=) or broke a test (TEST=)
 ##   report     plots and tables of all that was measured, as HTML and Markdown
 ##   kunit      run the KUnit tests on the stack
-##   kunit-every  run them on every commit (TOPIC=)
+##   kunit-every  run them on every commit (SERIES=)
+##   closures   build, boot and test each series with what it depends on, and nothing else (SERIES=)
 ##   torture    cut the power, inject faults: is anything lost? (MINUTES=, ONLY=, SEED=, SIDE=)
 ##   proofs     check models of the lockless protocols (HERD=1: litmus tests, too)
 ##   kill       kill QEMU in the middle of it, with a disk that has a write-back cache
@@ -37,7 +38,9 @@
 ##   O=         build directory (default: build)
 ##   JOBS=      parallel jobs (default: one more than CPUs)
 ##   BRANCH=    apply: branch to make (default: journal-stack)
-##   TOPIC=     mail, kunit-every: um, fs, jbd2, ext4, xfs, ...
+##   SERIES=    apply, mail, kernels, bench, kunit-every, closures: these series, and what they depend
+##              on (default: all; scripts/series lists them)
+##   BASE_SERIES=  kernels, bench: what the base has, too; e.g. jbd2-handles to measure jbd2-commit
 ##   REROLL=    mail: version of the series, 2 for "PATCH v2"
 ##   WORKLOAD=  bench: names of recipes; tools/testing/bench/bench --list prints them
 ##   ROUNDS=    bench: rounds; default 3 for all recipes, 5 with WORKLOAD=
@@ -62,7 +65,7 @@
 
 O ?= build
 START_TIME := $(shell date +%s)
-export O KSRC JOBS BRANCH TOPIC REROLL FORCE V START_TIME
+export O KSRC JOBS BRANCH SERIES REROLL FORCE V START_TIME
 export WORKLOAD METRIC TEST GOOD BAD PLATFORM QUICK FRESH
 export FSTESTS GROUP EXCLUDE TESTS FS MKFS_OPTIONS MOUNT_OPTIONS BASE_MOUNT STACK_MOUNT RESUME
 MAKEFLAGS += --no-print-directory --no-builtin-rules
@@ -71,7 +74,7 @@ DONE = s=$$(($$(date +%s) - $(START_TIME))); \
 	printf '==> [%d:%02d] make $@: done\n' $$((s / 60)) $$((s % 60))
 
 .PHONY: help setup base tree refresh apply mail kernels run check kunit kunit-every smoke bench \
-	microscope model report lockstat bisect torture kill matrix proofs mutants fstests fstests-check clean distclean
+	microscope model report lockstat bisect torture kill matrix proofs mutants fstests fstests-check closures clean distclean
 .NOTPARALLEL:
 
 help:
@@ -82,17 +85,19 @@ setup base tree refresh apply mail:
 
 tree: base
 
-# The base that is measured is mainline with the stack's um topic: without it, UML
+# The base that is measured is mainline with the stack's um series: without them, UML
 # makes two system calls each time interrupts are disabled, which hides all else.
-UML_BASE = $$(git -C $(O)/linux log -1 --format=%H --grep='^um: ' stack)
+UM = um-smp-fixes um-smp
+UML_BASE = $$(scripts/closure $(UM) $(BASE_SERIES))
+UML_STACK = $(if $(SERIES),$$(scripts/closure $(UM) $(SERIES)),stack)
 kernels: tree
-	$(Q)scripts/kbuild uml-base $(UML_BASE) uml
-	$(Q)scripts/kbuild --like uml-base uml-stack stack uml
+	$(Q)scripts/kbuild uml-base "$(UML_BASE)" uml
+	$(Q)scripts/kbuild --like uml-base uml-stack "$(UML_STACK)" uml
 
 # The same with CONFIG_LOCK_STAT and tracepoints, for the recipes lock-stat and mwcm.
 lockstat: tree
-	$(Q)scripts/kbuild uml-base-lockstat $(UML_BASE) uml lockstat
-	$(Q)scripts/kbuild --like uml-base-lockstat uml-stack-lockstat stack uml lockstat
+	$(Q)scripts/kbuild uml-base-lockstat "$(UML_BASE)" uml lockstat
+	$(Q)scripts/kbuild --like uml-base-lockstat uml-stack-lockstat "$(UML_STACK)" uml lockstat
 
 run: setup kernels
 	$(Q)tools/testing/bench/bench --core --json $(O)/bench/run.json
@@ -111,7 +116,7 @@ bench: setup kernels $(if $(WORKLOAD),$(if $(filter lock-stat mwcm,$(WORKLOAD)),
 		$(if $(RESUME),--resume)
 endif
 
-# The microscope runs on QEMU, which has no need of topic um.
+# The microscope runs on QEMU, which has no need of the um series.
 microscope: setup tree
 	$(Q)scripts/kbuild x86_64-base base x86_64
 	$(Q)scripts/kbuild --like x86_64-base x86_64-stack stack x86_64
@@ -122,8 +127,8 @@ model:
 		--json $(O)/model/model.json --plot $(O)/model
 
 # What the base is tortured with: nothing hides what is lost, and nothing is blamed on it that
-# the recorder lost (topic dm).
-NET_BASE = $$(git -C $(O)/linux log -1 --format=%H --grep='^dm' stack)
+# the recorder lost.
+NET_BASE = $$(scripts/closure $(UM) dm-log-writes)
 torture: setup tree
 	$(Q)scripts/kbuild uml-torture stack uml torture
 ifeq ($(SIDE),base)
@@ -172,7 +177,10 @@ kunit smoke: tree
 	$(Q)tools/testing/check/run $@
 
 kunit-every: setup tree
-	$(Q)tools/testing/kunit/every $(TOPIC)
+	$(Q)tools/testing/kunit/every $(SERIES)
+
+closures: setup tree
+	$(Q)tools/testing/closures/closures $(SERIES)
 
 clean:
 	$(Q)rm -rf $(addprefix $(O)/,obj log mail jbench out bisect report model torture \

@@ -99,24 +99,22 @@ kernel_version()
 		   printf "%s\n", v["EXTRAVERSION"] }' "$1"
 }
 
-# series: the patch files of patches/series, relative to patches/.
+# series [NAME...]: the patch files of these series and of those they depend on, in the order
+# of patches/series and relative to patches/; without a name all of them.
 series()
 {
-	if [ -f "$TOP/patches/series" ]; then
-		sed -e 's/#.*//' -e 's/[[:space:]]*$//' -e '/^$/d' "$TOP/patches/series"
-	fi
+	"$TOP/scripts/series" --patches "$@"
 }
 
-# am_series REPO COMMIT TMP: apply the series on COMMIT with git am.  All the
+# am_series REPO COMMIT TMP PATCH...: apply patches on COMMIT with git am.  All the
 # work is done in the scratch repository TMP, which borrows REPO's objects and
 # checks out only the files the patches touch; REPO is given the new objects at
 # the end.  Sets NEW to the id of the last commit.
 am_series()
 {
 	local repo=$1 commit=$2 tmp=$3 objects n k=0 p
-	local -a patches
+	local -a patches=("${@:4}")
 
-	mapfile -t patches < <(series)
 	n=${#patches[@]}
 	for p in "${patches[@]}"; do
 		[ -f "$TOP/patches/$p" ] ||
@@ -142,7 +140,7 @@ am_series()
 			sed 's/^/    /' "$tmp/.git/am.log" >&2
 			rm -rf "$tmp"
 			die "patch $k of $n does not apply: patches/$p" \
-			    "fix it on branch stack and make refresh; nothing was changed"
+			    "${NEXT:-fix it on branch stack and make refresh; nothing was changed}"
 		fi
 	done
 	NEW=$(git -C "$tmp" rev-parse HEAD)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# Helpers of the checks: the stack's commits, topics and files.
+# Helpers of the checks: the stack's commits, patches and files.
 
 # shellcheck source=scripts/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib.sh"
@@ -21,10 +21,10 @@ need_stack()
 		die "$LINUX has no branches base and stack" "run 'make tree'"
 	fi
 	mapfile -t COMMITS < <(git -C "$LINUX" rev-list --reverse "$BASE..$TIP")
-	mapfile -t SERIES < <(series)
-	[ ${#SERIES[@]} -gt 0 ] || die "patches/series names no patch" "run 'make refresh'"
-	[ ${#SERIES[@]} = ${#COMMITS[@]} ] ||
-		die "patches/series has ${#SERIES[@]} patches, branch stack ${#COMMITS[@]} commits" \
+	mapfile -t PATCHES < <(series)
+	[ ${#PATCHES[@]} -gt 0 ] || die "patches/series names no patch" "run 'make refresh'"
+	[ ${#PATCHES[@]} = ${#COMMITS[@]} ] ||
+		die "patches/series has ${#PATCHES[@]} patches, branch stack ${#COMMITS[@]} commits" \
 		    "run 'make refresh' or 'make tree'"
 }
 
@@ -48,14 +48,14 @@ touched_at()
 	git -C "$LINUX" ls-tree -r --name-only "$1" -- "${files[@]}"
 }
 
-# topic_ends: "TOPIC COMMIT" for the last commit of every topic.
-topic_ends()
+# series_ends: "SERIES COMMIT" for the last commit of every series.
+series_ends()
 {
-	local i topic
+	local i name
 
-	for i in "${!SERIES[@]}"; do
-		topic=${SERIES[i]%%/*}
-		[ "$topic" = "$(dirname "${SERIES[i + 1]:-end/}")" ] || echo "$topic ${COMMITS[i]}"
+	for i in "${!PATCHES[@]}"; do
+		name=${PATCHES[i]%%/*}
+		[ "$name" = "$(dirname "${PATCHES[i + 1]:-end/}")" ] || echo "$name ${COMMITS[i]}"
 	done
 }
 

@@ -101,10 +101,10 @@ class Lib(Scratch):
         self.assertEqual(self.lib(f"compiler_warnings {log}"),
                          ["WARNING: modpost: missing", "fs/a.c:: warning: w1"])
 
-    def test_topic_ends(self):
+    def test_series_ends(self):
         self.assertEqual(
-            self.lib("SERIES=(um/1 um/2 jbd2/1 ext4/1 ext4/2)\n"
-                     "COMMITS=(a b c d e)\ntopic_ends"),
+            self.lib("PATCHES=(um/1 um/2 jbd2/1 ext4/1 ext4/2)\n"
+                     "COMMITS=(a b c d e)\nseries_ends"),
             ["um b", "jbd2 c", "ext4 e"])
 
     def test_is_done_only_with_the_same_key(self):
