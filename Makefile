@@ -34,7 +34,7 @@
 ##              measurements (bench, microscope)
 ##   distclean  remove all of build/ but measurements
 ## Variables:
-##   KSRC=      a Linux 7.3 git tree (base: or a tarball) to use
+##   KSRC=      a Linux 7.3 git tree (base: or a tarball) to use; mail: where to look up the base
 ##   O=         build directory (default: build)
 ##   JOBS=      parallel jobs (default: one more than CPUs)
 ##   BRANCH=    apply: branch to make (default: journal-stack)

@@ -21,6 +21,7 @@ need_stack()
 		die "$LINUX has no branches base and stack" "run 'make tree'"
 	fi
 	mapfile -t COMMITS < <(git -C "$LINUX" rev-list --reverse "$BASE..$TIP")
+	# shellcheck disable=SC2119 # all of them
 	mapfile -t PATCHES < <(series)
 	[ ${#PATCHES[@]} -gt 0 ] || die "patches/series names no patch" "run 'make refresh'"
 	[ ${#PATCHES[@]} = ${#COMMITS[@]} ] ||

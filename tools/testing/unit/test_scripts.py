@@ -33,10 +33,9 @@ class Workbench(unittest.TestCase):
         self.linux = self.top / 'build/linux'
         shutil.copytree(SCRIPTS, self.top / 'scripts')
         (self.top / 'patches').mkdir()
-        (self.top / 'patches/topics').write_text('jbd2 jbd2\next4 ext4\n')
         self.env = {k: v for k, v in os.environ.items()
                     if not k.startswith('GIT_') and k not in
-                    ('O', 'KSRC', 'FORCE', 'BRANCH', 'V', 'START_TIME', 'TOPIC', 'REROLL')}
+                    ('O', 'KSRC', 'FORCE', 'BRANCH', 'V', 'START_TIME', 'SERIES', 'REROLL')}
         self.env.update(HOME=str(self.dir), GIT_CONFIG_NOSYSTEM='1')
         (self.dir / '.gitconfig').write_text('[user]\nname = A U Thor\nemail = a@example.org\n')
         self.kernel = self.make_kernel()
@@ -100,13 +99,14 @@ class Workbench(unittest.TestCase):
                 self.git(tree, 'status', '--porcelain'), self.git(tree, 'diff', 'HEAD'))
 
     def make_stack(self):
-        """base, tree, three commits in two topics, refresh."""
+        """base, tree, three commits in two series, refresh."""
         self.run_script('base', KSRC=str(self.kernel))
         self.run_script('tree')
         self.commit('fs/jbd2/journal.c', JOURNAL.replace('line3;', 'three;'), 'jbd2: rename line3')
         self.commit('fs/jbd2/gate.c', 'int gate;\n', 'jbd2: add a gate, in "quotes" & more...')
+        self.run_script('refresh', SERIES='jbd2')
         self.commit('fs/ext4/super.c', JOURNAL.replace('line9;', 'nine;'), 'ext4: Jörg\'s line9')
-        self.run_script('refresh')
+        self.run_script('refresh', SERIES='ext4')
 
 
 class TestRoundTrip(Workbench):
@@ -153,7 +153,7 @@ class TestRoundTrip(Workbench):
         self.assertEqual(sorted(self.snapshot('patches', 'fs')),
                          ['patches/jbd2/0000-cover-letter.txt',
                           'patches/jbd2/0001-jbd2-rename-line3.patch',
-                          'patches/series', 'patches/topics'])
+                          'patches/series'])
 
     def test_patches_taken_back_after_refresh(self):
         self.make_stack()
@@ -180,9 +180,9 @@ class TestCheck(Workbench):
     def setUp(self):
         super().setUp()
         self.make_stack()
-        for topic in ('jbd2', 'ext4'):
-            (self.top / f'patches/{topic}/0000-cover-letter.txt').write_text('x\n')
-            (self.top / f'patches/{topic}/recipients').write_text('To: a@b.c\n')
+        for name in ('jbd2', 'ext4'):
+            (self.top / f'patches/{name}/0000-cover-letter.txt').write_text('x\n')
+            (self.top / f'patches/{name}/recipients').write_text('To: a@b.c\n')
 
     def check_fails(self, expect):
         before = self.snapshot('patches', 'fs')
@@ -228,15 +228,36 @@ class TestCheck(Workbench):
 
 
 class TestRefusals(Workbench):
-    def test_unknown_and_scattered_topics(self):
+    def test_scattered_series(self):
         self.make_stack()
         before = self.snapshot('patches', 'fs')
         self.commit('fs/jbd2/journal.c', JOURNAL, 'jbd2: after ext4')
-        self.assertIn('not together', self.run_script('refresh', fails=True))
-        self.git(self.linux, 'reset', '-q', '--hard', 'HEAD~1')
-        self.commit('fs/ext4/super.c', JOURNAL, 'nonsense')
-        self.assertIn("no topic for commit 'nonsense'", self.run_script('refresh', fails=True))
+        self.assertIn('not together', self.run_script('refresh', fails=True, SERIES='jbd2'))
         self.assertEqual(self.snapshot('patches', 'fs'), before)
+
+    def test_series_of_a_new_subject(self):
+        self.run_script('base', KSRC=str(self.kernel))
+        self.run_script('tree')
+        self.commit('fs/jbd2/gate.c', 'int gate;\n', 'jbd2: add a gate')
+        self.assertIn("'jbd2: add a gate' is of no series yet",
+                      self.run_script('refresh', fails=True))
+        self.run_script('refresh', SERIES='gate')
+        self.commit('fs/jbd2/gate.c', 'int gates;\n', 'jbd2: add more gates')
+        self.run_script('refresh')
+        self.commit('fs/ext4/super.c', JOURNAL + 'int x;\n', 'ext4: use a gate')
+        self.run_script('refresh', SERIES='user')
+        series = (self.top / 'patches/series').read_text().splitlines()
+        self.assertEqual([line[:9] for line in series], ['gate/0001', 'gate/0002', 'user/0001'])
+        # another subject for one between two of the same series, and for one at an end
+        message = 'jbd2: add {} gates\n\nBecause.\n'
+        self.git(self.linux, 'reset', '-q', '--hard', 'stack~1')
+        self.git(self.linux, 'commit', '-q', '--amend', '-m', message.format('many'))
+        self.commit('fs/ext4/super.c', JOURNAL + 'int x;\n', 'ext4: use a gate')
+        self.assertIn("'jbd2: add many gates' is between series gate and user",
+                      self.run_script('refresh', fails=True))
+        self.run_script('refresh', SERIES='gate')
+        self.assertEqual((self.top / 'patches/series').read_text().splitlines()[1],
+                         'gate/0002-jbd2-add-many-gates.patch')
 
     def test_tree_keeps_local_work(self):
         self.make_stack()
@@ -275,6 +296,55 @@ class TestRefusals(Workbench):
         self.assertFalse((self.top / 'build/am.tmp').exists())
 
 
+class TestSeries(Workbench):
+    """Which patches a series needs."""
+
+    def setUp(self):
+        super().setUp()
+        self.make_stack()
+        self.ext4 = self.top / 'patches/ext4/0000-cover-letter.txt'
+
+    def patches(self, *names):
+        return [line[:9] for line in self.run_script('series', '--patches', *names).splitlines()]
+
+    def test_list(self):
+        self.ext4.write_text('ext4: x\n\ntext\n\ndepends: jbd2\n')
+        self.assertEqual(self.run_script('series').split(), ['jbd2', '2', '-', 'ext4', '1', 'jbd2'])
+
+    def test_closure(self):
+        self.assertEqual(self.patches(), ['jbd2/0001', 'jbd2/0002', 'ext4/0001'])
+        self.assertEqual(self.patches('ext4'), ['ext4/0001'])
+        self.ext4.write_text('ext4: x\n\ndepends: jbd2\n')
+        self.assertEqual(self.patches('ext4'), ['jbd2/0001', 'jbd2/0002', 'ext4/0001'])
+        self.assertEqual(self.patches('jbd2'), ['jbd2/0001', 'jbd2/0002'])
+
+    def test_refusals(self):
+        self.assertIn("there is no series 'xfs'", self.run_script('series', 'xfs', fails=True))
+        self.ext4.write_text('ext4: x\n\ndepends: xfs\n')
+        self.assertIn("there is no series 'xfs' to depend on",
+                      self.run_script('series', 'ext4', fails=True))
+        (self.top / 'patches/jbd2/0000-cover-letter.txt').write_text('j\n\ndepends: ext4\n')
+        self.assertIn('is not before jbd2', self.run_script('series', 'jbd2', fails=True))
+
+    def test_commit_has_nothing_else(self):
+        first = self.run_script('closure', 'ext4').splitlines()[0]
+        self.assertEqual(self.git(self.linux, 'diff', '--name-only', 'base', first),
+                         'fs/ext4/super.c\n')
+        self.assertEqual(self.run_script('closure', 'ext4').splitlines(), [first])
+        self.ext4.write_text('ext4: x\n\ndepends: jbd2\n')
+        both = self.run_script('closure', 'ext4').splitlines()[0]
+        self.assertEqual(self.git(self.linux, 'rev-parse', both + '^{tree}'),
+                         self.git(self.linux, 'rev-parse', 'stack^{tree}'))
+        self.assertEqual(list((self.top / 'build').glob('closure.*')), [])
+
+    def test_missing_dependency(self):
+        self.commit('fs/jbd2/gate.c', 'int gates;\n', 'ext4: more gates')
+        self.run_script('refresh')
+        output = self.run_script('closure', 'ext4', fails=True)
+        self.assertIn('patch 2 of 2 does not apply: patches/ext4/0002', output)
+        self.assertIn("line 'depends:'", output)
+
+
 class TestApply(Workbench):
     def setUp(self):
         super().setUp()
@@ -294,6 +364,12 @@ class TestApply(Workbench):
                          self.git(self.linux, 'rev-parse', 'stack^{tree}'))
         self.assertEqual(self.git(self.kernel, 'status', '--porcelain'), '')
         self.assertEqual(self.git(self.kernel, 'rev-list', '--count', 'master..HEAD'), '3\n')
+
+    def test_one_series(self):
+        self.run_script('apply', KSRC=str(self.kernel), SERIES='ext4')
+        self.assertEqual(self.git(self.kernel, 'diff', '--name-only', 'master', 'HEAD'),
+                         'fs/ext4/super.c\n')
+        self.refused("there is no series 'xfs'", SERIES='xfs', BRANCH='other')
 
     def test_no_tree(self):
         self.assertIn('KSRC is not set', self.run_script('apply', fails=True))
@@ -628,13 +704,35 @@ class TestMail(Workbench):
         self.assertEqual(self.git(self.kernel, 'rev-parse', 'HEAD^{tree}'),
                          self.git(self.linux, 'rev-parse', 'stack~1^{tree}'))
 
+    def test_base_and_what_it_depends_on(self):
+        directory = self.top / 'patches/ext4'
+        (directory / 'recipients').write_text('To: linux-ext4@vger.kernel.org\n')
+        letter = directory / '0000-cover-letter.txt'
+        base = self.git(self.linux, 'rev-parse', 'base').strip()
+        for text, count in ('ext4: x\n\nText.\n', 0), ('ext4: x\n\nText.\n\ndepends: jbd2\n', 2):
+            letter.write_text(text)
+            self.run_script('mail', 'ext4')
+            cover = next((self.top / 'build/mail/ext4').glob('0000*')).read_text()
+            self.assertIn(f'base-commit: {base}\n', cover)
+            self.assertEqual(cover.count('prerequisite-patch-id: '), count)
+            self.assertNotIn('depends:', cover)
+        self.assertIn('on top of:\n  "jbd2: gates for the journal"\n', cover)
+        self.assertIn('a tree without history', cover)
+        # a tree of the user's that has the release says what others call it
+        self.git(self.kernel, 'tag', 'v7.3.4')
+        self.run_script('mail', 'ext4', KSRC=str(self.kernel))
+        cover = next((self.top / 'build/mail/ext4').glob('0000*')).read_text()
+        theirs = self.git(self.kernel, 'rev-parse', 'v7.3.4').strip()
+        self.assertIn(f'base-commit: {theirs}\n', cover)
+        self.assertNotIn('a tree without history', cover)
+
     def test_reroll(self):
-        self.run_script('mail', REROLL='2', TOPIC='jbd2')
+        self.run_script('mail', REROLL='2', SERIES='jbd2')
         cover = next((self.top / 'build/mail/jbd2').glob('v2-0000*')).read_text()
         self.assertIn('Subject: [PATCH v2 0/2]', cover)
 
     def test_refusals(self):
-        self.assertIn('one of: ext4 jbd2', self.run_script('mail', 'none', fails=True))
+        self.assertIn('one of: jbd2 ext4', self.run_script('mail', 'none', fails=True))
         self.assertIn('0000-cover-letter.txt is missing',
                       self.run_script('mail', 'ext4', fails=True))
         self.letter.write_text('jbd2: x\n\nTODO\n')
