@@ -51,7 +51,7 @@
 ##   MINUTES=   torture (default 30), kill (15), matrix (60): how long the guests work, all
 ##              together; a pair that is alone has that on each CPU of the host
 ##   ONLY=      torture, kill: pairs, CONFIG/PROFILE; matrix: cells, BUILD or BUILD/CPUS
-##   MUTANT=    mutants: numbers or parts of names (default: all); SEED=, SLICE=, RESUME=1
+##   MUTANT=    mutants: series, or parts of series/what (default: all); SEED=, SLICE=, RESUME=1
 ##   SLICE=     mutants: seconds for each run of torture (default: 60)
 ##   FSTESTS=   fstests: a checkout that is built; GROUP= (default: quick), EXCLUDE= or TESTS=; FS=ext4
 ##              or xfs; PLATFORM=uml or x86_64; MKFS_OPTIONS=, MOUNT_OPTIONS=, BASE_MOUNT=, STACK_MOUNT=;

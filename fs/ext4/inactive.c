@@ -41,8 +41,8 @@ static struct workqueue_struct *ext4_inactive_wq;
 
 static struct ext4_inactive_list *ext4_inactive_list(struct ext4_inactive *q, unsigned int *i)
 {
-	/* Not yet set up, or no longer. */
-	if (!q->ops)
+	/* Not yet set up, or no longer. Pairs with ext4_inactive_queue_init(). */
+	if (!smp_load_acquire(&q->ops))
 		return NULL;
 	while (*i < nr_cpu_ids && !cpu_possible(*i))
 		(*i)++;
@@ -170,8 +170,7 @@ static void ext4_inactive_list_init(struct ext4_inactive *q, struct ext4_inactiv
  */
 int ext4_inactive_queue_init(struct ext4_inactive *q, const struct ext4_inactive_ops *ops)
 {
-	struct ext4_inactive_list *l;
-	unsigned int i;
+	unsigned int i, cpu;
 
 	if (percpu_counter_init(&q->clusters, 0, GFP_KERNEL))
 		return -ENOMEM;
@@ -180,9 +179,12 @@ int ext4_inactive_queue_init(struct ext4_inactive *q, const struct ext4_inactive
 		percpu_counter_destroy(&q->clusters);
 		return -ENOMEM;
 	}
-	q->ops = ops;
-	for_each_inactive_list(q, l, i)
-		ext4_inactive_list_init(q, l);
+	for_each_possible_cpu(cpu)
+		ext4_inactive_list_init(q, per_cpu_ptr(q->light, cpu));
+	for (i = 0; i < EXT4_INACTIVE_HEAVY; i++)
+		ext4_inactive_list_init(q, &q->heavy[i]);
+	/* Pairs with ext4_inactive_list(), which statfs, say, calls at any time. */
+	smp_store_release(&q->ops, ops);
 	return 0;
 }
 EXPORT_SYMBOL_IF_KUNIT(ext4_inactive_queue_init);
@@ -895,12 +897,12 @@ static const struct ext4_inactive_ops ext4_inactive_ops = {
 };
 
 /**
- * ext4_inactive_setup() - get ready to park inodes of a filesystem
+ * ext4_inactive_setup() - set the limits of the queue of a filesystem
  * @sb: that is being mounted
  *
- * Return: 0 or -ENOMEM.
+ * There is no queue before ext4_inactive_enable().
  */
-int ext4_inactive_setup(struct super_block *sb)
+void ext4_inactive_setup(struct super_block *sb)
 {
 	struct ext4_sb_info *sbi = EXT4_SB(sb);
 	struct ext4_inactive *q = &sbi->s_inactive;
@@ -911,10 +913,45 @@ int ext4_inactive_setup(struct super_block *sb)
 	q->delay_ms = 4;
 	init_rwsem(&sbi->s_inactive_change);
 	sbi->s_inactive_commit = jiffies;
-	sbi->s_inactive_stats = alloc_percpu(struct ext4_inactive_stats);
+}
+
+/**
+ * ext4_inactive_enable() - make the queue of a filesystem
+ * @sb: that is being mounted, or remounted
+ *
+ * Once it is there it stays until umount, whatever becomes of the mode.
+ *
+ * Context: May sleep. With s_umount for writing, before the mode is set.
+ * Return: 0, also if there is one; or -ENOMEM.
+ */
+int ext4_inactive_enable(struct super_block *sb)
+{
+	struct ext4_sb_info *sbi = EXT4_SB(sb);
+	struct ext4_inactive *q = &sbi->s_inactive;
+
+	if (q->ops)
+		return 0;
+	if (!sbi->s_inactive_stats)
+		sbi->s_inactive_stats = alloc_percpu(struct ext4_inactive_stats);
 	if (!sbi->s_inactive_stats)
 		return -ENOMEM;
 	return ext4_inactive_queue_init(q, &ext4_inactive_ops);
+}
+
+/**
+ * ext4_inactive_clusters() - how many clusters parked inodes have
+ * @sb: filesystem
+ *
+ * Context: Any. Reads a line of each CPU if there is a queue.
+ * Return: the number.
+ */
+s64 ext4_inactive_clusters(struct super_block *sb)
+{
+	struct ext4_inactive *q = &EXT4_SB(sb)->s_inactive;
+
+	/* Pairs with ext4_inactive_queue_init(). */
+	return smp_load_acquire(&q->ops) ?
+		percpu_counter_sum_positive(&q->clusters) : 0;
 }
 
 /**
@@ -1074,7 +1111,10 @@ static struct ext4_inactive_item *ext4_inactive_prepare(struct inode *inode)
 	struct ext4_inode_info *ei = EXT4_I(inode);
 	struct super_block *sb = inode->i_sb;
 	struct ext4_sb_info *sbi = EXT4_SB(sb);
-	struct ext4_inactive_facts f = { .mode = READ_ONCE(sbi->s_inactive_mode) };
+	struct ext4_inactive_facts f = {
+		/* Pairs with ext4_apply_options(): the queue is there. */
+		.mode = smp_load_acquire(&sbi->s_inactive_mode),
+	};
 	struct ext4_inactive *q = &sbi->s_inactive;
 	struct ext4_inactive_item *item = NULL;
 	enum ext4_inactive_verdict verdict;
@@ -1261,8 +1301,12 @@ int ext4_seq_inactive_show(struct seq_file *m, void *v)
 	unsigned int cpu, i;
 
 	for_each_possible_cpu(cpu) {
-		struct ext4_inactive_stats *stats = per_cpu_ptr(sbi->s_inactive_stats, cpu);
+		struct ext4_inactive_stats *stats;
 
+		/* The queue was never enabled. Pairs with ext4_inactive_queue_init(). */
+		if (!smp_load_acquire(&sbi->s_inactive.ops))
+			break;
+		stats = per_cpu_ptr(sbi->s_inactive_stats, cpu);
 		for (i = 0; i < EXT4_INACTIVE_VERDICTS; i++)
 			sum.verdicts[i] += READ_ONCE(stats->verdicts[i]);
 		sum.batches += READ_ONCE(stats->batches);
@@ -1270,7 +1314,7 @@ int ext4_seq_inactive_show(struct seq_file *m, void *v)
 	}
 	seq_printf(m, "inodes pending: %lu\n", ext4_inactive_nr(&sbi->s_inactive, true));
 	seq_printf(m, "clusters pending: %lld\n",
-		   percpu_counter_sum_positive(&sbi->s_inactive.clusters));
+		   ext4_inactive_clusters(sb));
 	for (i = 0; i < EXT4_INACTIVE_VERDICTS; i++)
 		seq_printf(m, "%s%s: %lu\n", ext4_inactive_is_parked(i) ? "" : "at once, ",
 			   names[i], sum.verdicts[i]);

@@ -1303,6 +1303,14 @@ static void test_publish(struct kunit *test)
 	journal->j_bmap = NULL;
 }
 
+/* Turn pools on, whatever the size of the journal and the number of CPUs. */
+static void test_pools_on(transaction_t *t, int max)
+{
+	WRITE_ONCE(t->t_pool_max, max);
+	/* Last: jbd2_empty_pools() then clears both. */
+	smp_store_release(&t->t_pools_on, true);
+}
+
 /* Handles of several threads, and one who wants to be alone, or commits. */
 struct test_crowd {
 	journal_t		*journal;
@@ -1341,7 +1349,7 @@ static int test_crowd_fn(void *data)
 		t = handle->h_transaction;
 		/* As if the journal were larger. Once they were emptied they stay empty. */
 		if (c->pool && xchg(&c->pools, t->t_tid) != t->t_tid)
-			WRITE_ONCE(t->t_pool_max, c->pool);
+			test_pools_on(t, c->pool);
 		if (c->pool && (what & BIT(16)))
 			err = test_write_block(c->journal, handle, what >> 24, what);
 		if (!err && c->pool && (what & BIT(17)))
@@ -1479,6 +1487,36 @@ static void test_barrier_alone(struct kunit *test)
 	kunit_stop_interrupts(test, in);
 }
 
+/* Pools are shared by the CPUs that were used last, not by all ever used. */
+static void test_pool_share(struct kunit *test)
+{
+	struct test_env *env = test->priv;
+	journal_t *journal = env->journal;
+	int all = journal->j_max_transaction_buffers / 4;
+	unsigned int cpu;
+	transaction_t *t;
+
+	if (num_possible_cpus() == 1)
+		kunit_skip(test, "there is only one CPU");
+	for_each_possible_cpu(cpu) {
+		cpumask_set_cpu(cpu, journal->j_gate.used);
+		percpu_gate_slot(&journal->j_gate, cpu)->used = true;
+	}
+	migrate_disable();
+	test_write_range(test, 0, 1, 1);
+	migrate_enable();
+	KUNIT_ASSERT_EQ(test, 0, jbd2_journal_force_commit(journal));
+	KUNIT_EXPECT_EQ(test, 1, journal->j_pool_cpus);
+
+	test_write_range(test, 0, 1, 2);
+	t = journal->j_running_transaction;
+	KUNIT_EXPECT_EQ(test, all < JBD2_POOL_MIN ? 0 : all, t->t_pool_max);
+	KUNIT_EXPECT_EQ(test, t->t_pool_max > 0, t->t_pools_on);
+	jbd2_empty_pools(journal, t);
+	KUNIT_EXPECT_EQ(test, 0, t->t_pool_max);
+	KUNIT_EXPECT_FALSE(test, t->t_pools_on);
+}
+
 /* What a handle did not use is there for the next one on that CPU. */
 static void test_pool(struct kunit *test)
 {
@@ -1494,7 +1532,7 @@ static void test_pool(struct kunit *test)
 	/* Whatever the size of the journal, and the number of CPUs. */
 	jbd2_empty_pools(journal, t);
 	before = atomic_read(&t->t_outstanding_credits);
-	t->t_pool_max = 20;
+	test_pools_on(t, 20);
 
 	handle = jbd2_journal_start(journal, 10);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, handle);
@@ -1561,7 +1599,7 @@ static void test_pool_of_others(struct kunit *test)
 		other = cpumask_any_but(cpu_possible_mask, raw_smp_processor_id());
 		slot = percpu_gate_slot(&journal->j_gate, other);
 		cpumask_set_cpu(other, journal->j_gate.used);
-		t->t_pool_max = left;
+		test_pools_on(t, left);
 		atomic_add(left, &t->t_outstanding_credits);
 		atomic_set(jbd2_pool(slot), left);
 
@@ -1637,7 +1675,7 @@ static void test_pools_emptied(struct kunit *test)
 		for (j = 0; j < 200 && !left && READ_ONCE(t->t_state) == T_RUNNING; j++) {
 			unsigned int patience = 200;
 
-			WRITE_ONCE(t->t_pool_max, 16);
+			test_pools_on(t, 16);
 			for (k = 0; k < i % 64; k++)
 				cpu_relax();
 			cond_resched();
@@ -1686,6 +1724,7 @@ static struct kunit_case journal_test_cases[] = {
 	KUNIT_CASE(test_locked),
 	KUNIT_CASE(test_publish),
 	KUNIT_CASE_SLOW(test_barrier_alone),
+	KUNIT_CASE(test_pool_share),
 	KUNIT_CASE(test_pool),
 	KUNIT_CASE(test_pool_of_others),
 	KUNIT_CASE_SLOW(test_credits_conserved),

@@ -191,14 +191,17 @@ static inline int percpu_gate_wake(struct wait_queue_entry *entry,
 static inline void __percpu_gate_uncount(struct percpu_gate *gate,
 					 struct percpu_gate_slot *slot, s64 left)
 {
-	s64 count = atomic64_add_return(left - 1, &slot->count);
+	u32 inside = atomic64_add_return(left - 1, &slot->count);
 
+	/* The common case is neither 0 nor, after an underflow, -1. */
+	if (inside + 1 > 1 || WARN_ON_ONCE(inside))
+		return;
 	/*
 	 * Barrier (C), pairs with (D) in percpu_gate_wait(). Where atomics are a
-	 * lock and a plain variable, the lock does that: who waits reads under it.
-	 * It also orders what the task did inside before the count.
+	 * lock and a plain variable, the lock does that: the waiter reads under
+	 * it. It also orders what the task did inside before the count.
 	 */
-	if (!(count & PERCPU_GATE_INSIDE) && waitqueue_active(&gate->wait))
+	if (waitqueue_active(&gate->wait))
 		__wake_up(&gate->wait, TASK_NORMAL, 0, slot);
 }
 
@@ -409,7 +412,20 @@ static inline void percpu_gate_wait(struct percpu_gate *gate)
 }
 
 /**
- * percpu_gate_left() - how many were inside, and are not any more
+ * percpu_gate_slot_left() - how many tasks have left through a slot
+ * @slot: the slot
+ *
+ * Wraps around: use differences.
+ *
+ * Return: the number.
+ */
+static inline u32 percpu_gate_slot_left(const struct percpu_gate_slot *slot)
+{
+	return (u64)atomic64_read(&slot->count) >> 32;
+}
+
+/**
+ * percpu_gate_left() - how many tasks have left, through any slot
  * @gate: the gate
  *
  * Wraps around: use differences.
@@ -422,7 +438,7 @@ static inline u32 percpu_gate_left(const struct percpu_gate *gate)
 	u32 sum = 0;
 
 	percpu_gate_for_each_used(cpu, gate)
-		sum += (u32)(atomic64_read(&percpu_gate_slot(gate, cpu)->count) >> 32);
+		sum += percpu_gate_slot_left(percpu_gate_slot(gate, cpu));
 	return sum;
 }
 

@@ -116,6 +116,20 @@ static void test_taken_back(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, percpu_gate_left(&t->gate));
 }
 
+/* One task too many that leaves is a bug of the caller, and is reported. */
+static void test_underflow(struct kunit *test)
+{
+	struct gate_test *t = test->priv;
+	struct percpu_gate_slot *slot = __percpu_gate_count(&t->gate);
+
+	__percpu_gate_uncount(&t->gate, slot, PERCPU_GATE_LEFT);
+	kunit_warning_suppress(test) {
+		__percpu_gate_uncount(&t->gate, slot, PERCPU_GATE_LEFT);
+		KUNIT_EXPECT_SUPPRESSED_WARNING_COUNT(test, 1);
+	}
+	atomic64_set(&slot->count, 0);
+}
+
 static void test_join_closed(struct kunit *test)
 {
 	struct gate_test *t = test->priv;
@@ -551,6 +565,7 @@ static void test_close_quickly(struct kunit *test)
 static struct kunit_case percpu_gate_cases[] = {
 	KUNIT_CASE(test_token),
 	KUNIT_CASE(test_taken_back),
+	KUNIT_CASE(test_underflow),
 	KUNIT_CASE(test_join_closed),
 	KUNIT_CASE(test_wraps),
 	KUNIT_CASE(test_migrate),

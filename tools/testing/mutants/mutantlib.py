@@ -36,15 +36,15 @@ def subsystem_of(path):
 
 
 class Mutant:
-    """One file: headers, an empty line, a diff."""
+    """One file, SERIES/WHAT.diff: headers, an empty line, a diff."""
 
     def __init__(self, path):
         self.path = path
-        name = os.path.basename(path)
-        found = re.fullmatch(r"((\d\d\d?)-[a-z0-9-]+)\.diff", name)
+        name = "/".join(path.split(os.sep)[-2:])
+        found = re.fullmatch(r"(([a-z0-9-]+)/([a-z0-9-]+))\.diff", name)
         if not found:
-            raise Bad(f"{name}: not a name like 07-jbd2-no-flush.diff")
-        self.name, self.number = found.groups()
+            raise Bad(f"{name}: not a name like jbd2-errors/no-flush.diff")
+        self.name, self.series, self.slug = found.groups()
         head, empty, self.diff = read(path).partition("\n\n")
         lines = [line.partition(": ") for line in head.splitlines()]
         if tuple(line[0] for line in lines) != HEADERS or not all(line[2] for line in lines):
@@ -64,13 +64,11 @@ class Mutant:
 
 
 def load(directory):
-    """All mutants, in order."""
-    mutants = [Mutant(path) for path in sorted(glob.glob(os.path.join(directory, "*.diff")))]
-    numbers = collections.Counter(mutant.number for mutant in mutants)
-    for number, count in numbers.items():
-        if count > 1:
-            raise Bad(f"{count} mutants have number {number}")
-    return mutants
+    """All mutants, series by series."""
+    for path in glob.glob(os.path.join(directory, "*.diff")):
+        raise Bad(f"{os.path.basename(path)}: not in the directory of a series")
+    paths = glob.glob(os.path.join(directory, "*", "*.diff"))
+    return sorted(map(Mutant, paths), key=lambda mutant: (mutant.series, mutant.slug))
 
 
 def digest(paths):

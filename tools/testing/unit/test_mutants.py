@@ -101,9 +101,10 @@ class World(unittest.TestCase):
         self.git("commit", "-q", "-m", branch)
         self.git("branch", "-f", branch)
 
-    def mutant(self, number, line, net="torture ext4/fsync", file="fs/jbd2/a.c"):
-        (self.top / f"diffs/{number:02}-jbd2-{line}.diff").write_text(
-            HEAD.format(net=net) + DIFF.format(file=file, line=line))
+    def mutant(self, number, line, net="torture ext4/fsync", file="fs/jbd2/a.c", series="jbd2-a"):
+        path = self.top / f"diffs/{series}/{line}-{number}.diff"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(HEAD.format(net=net) + DIFF.format(file=file, line=line))
 
     def mutants(self, *lines, **more):
         for number, line in enumerate(lines, 1):
@@ -130,7 +131,7 @@ class World(unittest.TestCase):
         # Names differ, the text of the diff does not: a result counts for its text.
         status, out, calls = self.run_it("--seed", "7", "--seconds", "9")
         self.assertEqual(status, 0, out + self.stderr)
-        self.assertIn("caught      01-jbd2-fish: torture ext4/fsync", out)
+        self.assertIn("caught      jbd2-a/fish-1: torture ext4/fsync", out)
         self.assertIn("jbd2: 3 of 3 caught", out)
         self.assertIn("total: 3 of 3 caught, 100 %", out)
         more = ("--only ext4/fsync --seed 7 --seconds 9 --out "
@@ -143,21 +144,21 @@ class World(unittest.TestCase):
         self.mutants("fish", "frog", "broken", "warns", "lost")
         status, out, _ = self.run_it()
         self.assertEqual(status, 1)
-        self.assertIn("NOT caught  02-jbd2-frog", out)
-        self.assertIn("error       03-jbd2-broken: does not build: a.c:2: error: no such", out)
-        self.assertIn("error       04-jbd2-warns: the compiler warns: /src/fs/jbd2/a.c", out)
-        self.assertIn("error       05-jbd2-lost: not judged, exit status 126", out)
+        self.assertIn("NOT caught  jbd2-a/frog-2", out)
+        self.assertIn("error       jbd2-a/broken-3: does not build: a.c:2: error: no such", out)
+        self.assertIn("error       jbd2-a/warns-4: the compiler warns: /src/fs/jbd2/a.c", out)
+        self.assertIn("error       jbd2-a/lost-5: not judged, exit status 126", out)
         self.assertIn("total: 1 of 5 caught, 20 %", out)
 
     def test_diff_that_does_not_apply(self):
         self.mutants("fish", "frog", "newt")
-        path = self.top / "diffs/02-jbd2-frog.diff"
+        path = self.top / "diffs/jbd2-a/frog-2.diff"
         path.write_text(path.read_text().replace(" three", " four"))
         status, out, calls = self.run_it("--apply-only")
         self.assertEqual((status, calls), (1, []))
-        self.assertIn("02-jbd2-frog does not apply", out)
-        status, out, calls = self.run_it("02")
-        self.assertIn("error       02-jbd2-frog: does not apply", out)
+        self.assertIn("jbd2-a/frog-2 does not apply", out)
+        status, out, calls = self.run_it("a/frog")
+        self.assertIn("error       jbd2-a/frog-2: does not apply", out)
         self.assertEqual(calls, [])
         path.unlink()
         self.mutant(2, "frog")
@@ -171,8 +172,8 @@ class World(unittest.TestCase):
             status, out, calls = self.run_it(world=world)
             self.assertEqual(status, 1)
             self.assertIn("error: the control of torture ext4/fsync does not pass", out)
-            self.assertIn("error       01-jbd2-fish: the control does not pass", out)
-            self.assertIn("caught      04-jbd2-fish: smoke 3", out)
+            self.assertIn("error       jbd2-a/fish-1: the control does not pass", out)
+            self.assertIn("caught      jbd2-a/fish-4: smoke 3", out)
             self.assertIn("total: 1 of 4 caught, 25 %", out)
             self.assertEqual(len([c for c in calls if c.startswith("build uml-mutant ")]), 0)
         # It is tried again, and not remembered as passed.
@@ -206,7 +207,7 @@ class World(unittest.TestCase):
         self.assertEqual(built(), [])
         (self.top / "bin/more").write_text("the net has changed")
         self.assertEqual(built(), again)
-        path = self.top / "diffs/01-jbd2-fish.diff"
+        path = self.top / "diffs/jbd2-a/fish-1.diff"
         text = path.read_text().replace("+fish", "+fish\n+more")
         path.write_text(text.replace("1,3 @", "1,4 @"))
         self.assertEqual(built(), again[1:])
@@ -231,7 +232,7 @@ class World(unittest.TestCase):
         self.assertEqual(self.git("for-each-ref", "refs/mutants/"), first)
         # The trees that others work in are left alone.
         self.assertEqual(self.git("status", "--short"), "")
-        (self.top / "diffs/02-jbd2-frog.diff").unlink()
+        (self.top / "diffs/jbd2-a/frog-2.diff").unlink()
         self.run_it()
         self.assertEqual(self.git("for-each-ref", "refs/mutants/"), first.splitlines()[0])
 
@@ -242,11 +243,11 @@ class World(unittest.TestCase):
         self.mutant(5, "lost", net="smoke 4")
         status, out, calls = self.run_it()
         self.assertEqual(status, 1)
-        self.assertIn("caught      01-jbd2-fish: kunit test_barrier_drain: the test", out)
-        self.assertIn("NOT caught  02-jbd2-frog", out)
-        self.assertIn("caught      03-jbd2-report: smoke 2: kernel report", out)
-        self.assertIn("caught      04-jbd2-hang: smoke 4: the guest hung", out)
-        self.assertIn("error       05-jbd2-lost: not judged, exit status 126", out)
+        self.assertIn("caught      jbd2-a/fish-1: kunit test_barrier_drain: the test", out)
+        self.assertIn("NOT caught  jbd2-a/frog-2", out)
+        self.assertIn("caught      jbd2-a/report-3: smoke 2: kernel report", out)
+        self.assertIn("caught      jbd2-a/hang-4: smoke 4: the guest hung", out)
+        self.assertIn("error       jbd2-a/lost-5: not judged, exit status 126", out)
         self.assertIn("smoke hang 4", calls)
         self.assertIn("build uml-mutant-debug hang", calls)
 
@@ -259,26 +260,51 @@ class World(unittest.TestCase):
 
     def test_names(self):
         self.mutants("fish", "frog", "newt")
-        status, out, _ = self.run_it("-l")
-        self.assertEqual((status, len(out.splitlines())), (0, 3))
+        self.mutant(1, "fish-eats", series="jbd2-a-b")
+
+        def listed(*names):
+            status, out, _ = self.run_it("-l", *names)
+            self.assertEqual(status, 0)
+            return [line.split()[0] for line in out.splitlines()]
+
+        every = ["jbd2-a/fish-1", "jbd2-a/frog-2", "jbd2-a/newt-3", "jbd2-a-b/fish-eats-1"]
+        self.assertEqual(listed(), every)
+        # A whole series, a whole name, or else a part of names.
+        self.assertEqual(listed("jbd2-a"), every[:3])
+        self.assertEqual(listed("jbd2-a-b"), every[3:])
+        self.assertEqual(listed("fish"), [every[0], every[3]])
+        self.assertEqual(listed("a/f"), every[:2])
+        self.assertEqual(listed("frog", "newt"), every[1:3])
+        self.assertEqual(listed("jbd2-a/fish-1"), every[:1])
+        self.mutant(12, "frog")
+        self.mutant(2, "frog-12", series="b")
+        self.assertEqual(listed("jbd2-a/frog-12"), ["jbd2-a/frog-12"])
         status, out, _ = self.run_it("4", "fish")
         self.assertEqual(status, 1)
         self.assertIn("there is no mutant '4'", self.stderr)
-        for name in ("fish", "1", "01"):
-            self.assertIn("total: 1 of 1 caught", self.run_it(name)[1])
+        self.assertIn("total: 1 of 1 caught", self.run_it("a/fish")[1])
+        # The same mistake in two series: two commits, two logs.
+        self.mutant(1, "fish", series="b")
+        self.assertIn("total: 2 of 2 caught", self.run_it("/fish-1")[1])
+        self.assertEqual(len(self.git("for-each-ref", "refs/mutants/jbd2-a/fish-1",
+                                      "refs/mutants/b/fish-1").splitlines()), 2)
+        logs = {path.name for path in (self.top / "build/log").glob("mutant-*")}
+        self.assertTrue(logs >= {"mutant-jbd2-a.fish-1.log", "mutant-b.fish-1.log"}, logs)
 
 
 class Parsing(unittest.TestCase):
-    def parse(self, text, name="07-jbd2-no-flush.diff"):
+    def parse(self, text, name="jbd2-errors/no-flush.diff"):
         with tempfile.TemporaryDirectory() as top:
-            path = os.path.join(top, name)
-            pathlib.Path(path).write_text(text, encoding="utf-8")
-            return Mutant(path)
+            path = pathlib.Path(top, name)
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            return Mutant(str(path))
 
     def test_headers(self):
         diff = DIFF.format(file="fs/ext4/a.c", line="x")
         mutant = self.parse(HEAD.format(net="torture ext4-1k/fsync") + diff)
-        self.assertEqual((mutant.number, mutant.name), ("07", "07-jbd2-no-flush"))
+        self.assertEqual((mutant.name, mutant.series, mutant.slug),
+                         ("jbd2-errors/no-flush", "jbd2-errors", "no-flush"))
         self.assertEqual((mutant.kind, mutant.argument), ("torture", "ext4-1k/fsync"))
         self.assertEqual((mutant.what, mutant.harm), ("a flush is forgotten.", "the last second."))
         self.assertEqual((mutant.subsystem, mutant.files), ("ext4", ["fs/ext4/a.c"]))
@@ -295,9 +321,13 @@ class Parsing(unittest.TestCase):
                     good + DIFF.format(file="fs/jbd2/b.c", line="y")):
             with self.assertRaises(Bad, msg=bad):
                 self.parse(bad)
-        for name in ("7-x.diff", "flush.diff", "07-Flush.diff"):
+        for name in ("jbd2_errors/flush.diff", "jbd2-errors/Flush.diff", "jbd2-errors/a.b.diff"):
             with self.assertRaises(Bad):
                 self.parse(good, name)
+        with tempfile.TemporaryDirectory() as top:
+            pathlib.Path(top, "flush.diff").write_text(good, encoding="utf-8")
+            with self.assertRaisesRegex(Bad, "flush.diff: not in the directory of a series"):
+                mutantlib.load(top)
 
     def test_subsystem(self):
         for path, name in (("fs/jbd2/commit.c", "jbd2"), ("include/linux/jbd2.h", "jbd2"),
@@ -367,8 +397,10 @@ class Ours(unittest.TestCase):
         self.assertGreaterEqual(len(mutants), 30)
         for subsystem in ("dm", "ext4", "jbd2", "um", "xfs"):
             self.assertGreaterEqual(sum(m.subsystem == subsystem for m in mutants), 3)
-        for mutant in mutants:
-            self.assertEqual(mutant.name.split("-")[1], mutant.subsystem)
+        patches = TESTING.parents[1] / "patches"
+        for series in {mutant.series for mutant in mutants}:
+            self.assertTrue(list((patches / series).glob("*.patch")),
+                            f"{series} is not a series of the stack")
 
 
 if __name__ == "__main__":
