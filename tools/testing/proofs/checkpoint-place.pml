@@ -14,9 +14,11 @@
  * What a write puts in place is what is in memory when the device looks. The barriers are those of
  * checkpoint-wait.litmus and checkpoint-error.litmus.
  *
- * Commit: jbd2: keep data in the log until its folio has been written
- * Commit: jbd2: abort when journalled data could not be written to its place
- * Commit: ext4: keep journalled data stable while it is written in place
+ * Commit: ext4: start folio writeback before marking buffers for write
+ * Commit: jbd2: keep buffers under writeback on the checkpoint list
+ * Commit: jbd2: abort when a checkpoint cannot write journalled data
+ * Commit: ext4: abort when writeback cannot write journalled data
+ * Commit: ext4: require stable pages for inodes with journalled data
  * Code: fs/jbd2/checkpoint.c jbd2_checkpoint_place: unsigned long state = READ_ONCE(bh->b_state); if (state & BIT(BH_Async_Write)) return JBD2_UNDER_WAY; ... return state & BIT(BH_Dirty) ? JBD2_TO_BE_WRITTEN : JBD2_IN_PLACE;
  * Code: fs/jbd2/checkpoint.c jbd2_checkpoint_write: lock_buffer(bh); if (!buffer_async_write(bh) && test_clear_buffer_dirty(bh)) bh_submit(bh, REQ_OP_WRITE | JBD2_JOURNAL_REQ_FLAGS, jbd2_checkpoint_end_write); else unlock_buffer(bh);
  * Code: fs/jbd2/checkpoint.c jbd2_checkpoint_end_write: mapping_set_error( ... bh_end_write(bio);

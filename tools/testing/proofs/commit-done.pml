@@ -14,8 +14,9 @@
  * What is done under j_state_lock is one step: only j_commit_sequence and the
  * flag are read without it, and each section writes no more than one of them.
  *
- * Commit: jbd2: report a failed commit to those who ask late
- * Commit: jbd2: wake only the waiters of the transaction that was committed
+ * Commit: jbd2: fix lost commit error in jbd2_complete_transaction()
+ * Commit: jbd2: wait for a commit without j_state_lock
+ * Commit: jbd2: split j_wait_done_commit by transaction id parity
  * Code: fs/jbd2/journal.c kjournald2: journal->j_commit_sequence != journal->j_commit_request ... jbd2_journal_commit_transaction(journal) ... prepare_to_wait(&journal->j_wait_commit
  * Code: fs/jbd2/commit.c jbd2_journal_commit_transaction: jbd2_journal_abort(journal, err) ... smp_store_release(&journal->j_commit_sequence, ... write_unlock(&journal->j_state_lock) ... wake_up(&journal->j_wait_done_commit[stats.ts_tid & 1])
  * Code: fs/jbd2/journal.c jbd2_journal_abort: write_lock(&journal->j_state_lock) ... journal->j_flags |= JBD2_ABORT ... __jbd2_log_start_commit(journal, transaction->t_tid) ... write_unlock(&journal->j_state_lock)

@@ -12,8 +12,8 @@
  *
  * The journal thread holds j_state_lock for reading, which keeps out those who request.
  *
- * Commit: jbd2: don't lock to learn that a commit was requested already
- * Commit: jbd2: look for commits to do under j_state_lock for reading
+ * Commit: jbd2: test for a requested commit without j_state_lock
+ * Commit: jbd2: check for commit requests under j_state_lock for reading
  * Code: include/linux/jbd2.h jbd2_commit_requested: return tid_geq(READ_ONCE(journal->j_commit_request), tid)
  * Code: fs/jbd2/journal.c jbd2_log_start_commit: if (jbd2_commit_requested(journal, tid)) return 0; write_lock(&journal->j_state_lock); ret = __jbd2_log_start_commit(journal, tid); write_unlock(&journal->j_state_lock);
  * Code: fs/jbd2/journal.c __jbd2_log_start_commit: if (journal->j_commit_request == target) return 0; ... journal->j_running_transaction->t_tid == target) { ... WRITE_ONCE(journal->j_commit_request, target); ... wake_up(&journal->j_wait_commit);

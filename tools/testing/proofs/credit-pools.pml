@@ -12,9 +12,9 @@
  * promises more than it has room for, nor less than handles have. After the commit
  * pools are empty and all is given back.
  *
- * Commit: jbd2: let CPUs keep unused credits
+ * Commit: jbd2: pool unused credits per CPU
  * Code: fs/jbd2/transaction.c jbd2_charge: if (old + credits > journal->j_max_transaction_buffers) return false; } while (!atomic_try_cmpxchg(&t->t_outstanding_credits, &old, old + credits));
- * Code: fs/jbd2/transaction.c jbd2_empty_pools: spin_lock(&journal->j_pools_lock); if (!t->t_pool_max) goto out; WRITE_ONCE(t->t_pool_max, 0); smp_mb(); ... sum += atomic_xchg(pool, 0); } atomic_sub(sum, &t->t_outstanding_credits); ... out: spin_unlock(&journal->j_pools_lock);
+ * Code: fs/jbd2/transaction.c jbd2_empty_pools: if (!smp_load_acquire(&t->t_pools_on)) return; spin_lock(&journal->j_pools_lock); if (!t->t_pools_on) goto out; WRITE_ONCE(t->t_pool_max, 0); smp_mb(); ... sum += atomic_xchg(pool, 0); } atomic_sub(sum, &t->t_outstanding_credits); ... smp_store_release(&t->t_pools_on, false); out: spin_unlock(&journal->j_pools_lock);
  * Code: fs/jbd2/transaction.c jbd2_put_credits: max = READ_ONCE(t->t_pool_max) ... if (!max) { atomic_sub(credits, &t->t_outstanding_credits); return; } now = atomic_add_return(credits, pool); do { max = READ_ONCE(t->t_pool_max); if (now <= max) return; keep = max / 2; } while (!atomic_try_cmpxchg(pool, &now, keep)); atomic_sub(now - keep, &t->t_outstanding_credits);
  * Code: fs/jbd2/transaction.c jbd2_get_credits: while (have >= credits) { if (atomic_try_cmpxchg(pool, &have, have - credits)) return true; } more = READ_ONCE(t->t_pool_max) / 2; if (more && jbd2_charge(journal, t, credits + more)) { jbd2_put_credits(t, slot, more); return true; } if (jbd2_charge(journal, t, credits)) return true; jbd2_empty_pools(journal, t); return jbd2_charge(journal, t, credits);
  * Code: fs/jbd2/transaction.c add_transaction_credits: charged = jbd2_charge(journal, t, total); if (!charged) { jbd2_empty_pools(journal, t); charged = jbd2_charge(journal, t, total); }
@@ -25,6 +25,7 @@
  * BREAK_put_recheck (assert): who gives back does not look at t_pool_max again
  * BREAK_empty_mb (assert): no barrier between t_pool_max and the look at the pools
  * BREAK_empty_nolock (assert): who finds t_pool_max 0 does not wait for who is emptying pools
+ * BREAK_empty_early (assert): t_pools_on is cleared before t has the credits back
  * BREAK_exact (assert): who needs credits does not try again when pools are empty
  * BREAK_commit (assert): the commit does not empty the pools
  * BREAK_leave_first (assert): a handle leaves before it gives back
@@ -42,6 +43,7 @@ byte charged;			/* t_outstanding_credits */
 byte have;			/* what handles have */
 byte pool[2];
 bool emptying;			/* j_pools_lock */
+bool on = true;			/* t_pools_on */
 byte inside = 3;
 bool given;			/* the first task has given back all */
 byte hands;			/* tasks that give back */
@@ -136,18 +138,25 @@ inline empty_pools()
 	:: !max || max_pending -> goto emptied
 	fi;
 #else
-	atomic { !emptying -> emptying = true; FRESH(old_max, me) };
+	if
+	:: on -> atomic { !emptying -> emptying = true; FRESH(old_max, me) }
+	:: !on -> atomic { FRESH(old_max, me); goto emptied }
+	fi;
 #endif
 	if
-	:: max && !max_pending ->
+	:: on ->
 		max_pending = true;
 #ifndef BREAK_empty_mb
 		!max_pending;
 #endif
 		atomic { sum = pool[0]; pool[0] = 0 };
 		atomic { sum = sum + pool[1]; pool[1] = 0 };
-		atomic { charged = charged - sum; sum = 0 }
-	:: !max || max_pending
+#ifdef BREAK_empty_early
+		on = false;
+#endif
+		atomic { charged = charged - sum; sum = 0 };
+		on = false
+	:: !on
 	fi;
 	/* An unlock is a release. */
 	atomic { !max_pending -> emptying = false };

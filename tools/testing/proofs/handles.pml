@@ -21,7 +21,7 @@
  *
  * Commit: jbd2: start handles without j_state_lock
  * Commit: jbd2: reserve credits and start reserved handles without j_state_lock
- * Commit: jbd2: wake up waiters for updates and reservations only if there are any
+ * Commit: jbd2: skip wakeups on empty j_wait_updates and j_wait_reserved
  * Code: fs/jbd2/transaction.c join_open_transaction: t = percpu_gate_enter(&journal->j_gate, &slot); if (!t) return NULL; if (handle->h_reserved) { sub_reserved_credits(journal, blocks); } else { if (rsv_blocks && !jbd2_reserve_credits(journal, rsv_blocks)) goto out; if (!jbd2_get_credits(journal, t, slot, blocks + rsv_blocks)) goto unreserve; } ... return t; unreserve: if (rsv_blocks) sub_reserved_credits(journal, rsv_blocks); out: percpu_gate_back_out(&journal->j_gate, slot); return NULL;
  * Code: fs/jbd2/transaction.c start_this_handle: transaction = join_open_transaction(journal, handle, blocks, rsv_blocks); if (transaction) goto joined; ... read_lock(&journal->j_state_lock); ... if (is_journal_aborted(journal) || ... if (!handle->h_reserved && journal->j_barrier_count) { ... (handle->h_reserved || !journal->j_barrier_count)) { jbd2_get_transaction(journal, new_transaction); ... if (transaction->t_state == T_SWITCH) ... sub_reserved_credits(journal, blocks); } handle->h_slot = percpu_gate_join(&journal->j_gate); if (!handle->h_reserved) jbd2_open_gate(journal, transaction); ... read_unlock(&journal->j_state_lock);
  * Code: fs/jbd2/transaction.c stop_this_handle: __jbd2_journal_unreserve_handle(handle->h_rsv_handle, ... percpu_gate_leave(&journal->j_gate, handle->h_slot);

@@ -13,7 +13,7 @@
  * it does return.
  *
  * Commit: jbd2: read the latest transaction id without j_state_lock
- * Commit: ext4: read the latest transaction id without j_state_lock in iget
+ * Commit: ext4: read the latest transaction ID without j_state_lock in iget
  * Code: fs/jbd2/transaction.c jbd2_get_transaction: transaction->t_tid = journal->j_transaction_sequence; ... WRITE_ONCE(journal->j_transaction_sequence, transaction->t_tid + 1); ... journal->j_running_transaction = transaction;
  * Code: fs/jbd2/transaction.c start_this_handle: write_lock(&journal->j_state_lock); ... jbd2_get_transaction(journal, new_transaction); ... write_unlock(&journal->j_state_lock);
  * Code: include/linux/jbd2.h jbd2_get_latest_transaction: return READ_ONCE(journal->j_transaction_sequence) - 1;

@@ -10,10 +10,10 @@
  * Holds: who is inside is so in a transaction that is not over, and what was done
  * inside is seen by who drained. Nobody sleeps for ever.
  *
- * Commit: percpu-gate: add a lock whose readers write to memory of their own CPU
+ * Commit: percpu-gate: add a reader-writer gate with per-CPU reader counts
  * Code: include/linux/percpu-gate.h __percpu_gate_count: if (unlikely(!READ_ONCE(slot->used))) { ... cpumask_set_cpu(cpu, gate->used); smp_store_release(&slot->used, true); } atomic64_inc(&slot->count);
  * Code: include/linux/percpu-gate.h percpu_gate_enter: *slot = __percpu_gate_count(gate); ... smp_mb__after_atomic(); ... token = smp_load_acquire(&gate->token); if (unlikely(!token)) { __percpu_gate_uncount(gate, *slot, 0);
- * Code: include/linux/percpu-gate.h __percpu_gate_uncount: atomic64_add_return(left - 1, &slot->count); ... if (!(count & PERCPU_GATE_INSIDE) && waitqueue_active(&gate->wait)) __wake_up(&gate->wait, TASK_NORMAL, 0, slot);
+ * Code: include/linux/percpu-gate.h __percpu_gate_uncount: atomic64_add_return(left - 1, &slot->count); ... if (inside + 1 > 1 || WARN_ON_ONCE(inside)) return; if (waitqueue_active(&gate->wait)) __wake_up(&gate->wait, TASK_NORMAL, 0, slot);
  * Code: include/linux/percpu-gate.h percpu_gate_wake: ->slot != slot) return 0; return autoremove_wake_function(
  * Code: include/linux/percpu-gate.h percpu_gate_close: WRITE_ONCE(gate->token, NULL); ... smp_mb();
  * Code: include/linux/percpu-gate.h __percpu_gate_busy: if (atomic64_read(&slot->count) & PERCPU_GATE_INSIDE) return slot; } ... smp_acquire__after_ctrl_dep(); return NULL;

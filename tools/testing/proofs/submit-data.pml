@@ -12,7 +12,7 @@
  * The store that sets the dirty tag may reach memory late, until the full barrier (A). What is
  * looked at after cmpxchg() is looked at after its store, that is barrier (B).
  *
- * Commit: ext4: let one of those who sync a file submit its data
+ * Commit: ext4: let one fsync caller write back data for all
  * Code: fs/ext4/fsync.c ext4_sync_go: unsigned int now = smp_load_acquire(seq); if ((int)(now - goal) >= 0) return true; if (now & 1 || !try_cmpxchg(seq, &now, now + 1)) return false; *mine = now + 1; return true;
  * Code: fs/ext4/fsync.c ext4_submit_data: if (!mapping_tagged(mapping, PAGECACHE_TAG_DIRTY)) return 0; smp_mb(); goal = (READ_ONCE(*seq) + 3) & ~1U; ... ret = filemap_fdatawrite(mapping); if (mine) store_release_wake_up(seq, ret ? mine - 1 : mine + 1);
  *

@@ -14,7 +14,7 @@
  * journal_head was that of block 0 at the last look: it may have been away between
  * the two looks and have come back without triggers.
  *
- * Commit: jbd2: set triggers without taking a journal_head reference
+ * Commit: jbd2: set unchanged triggers without a journal_head reference
  * Code: fs/jbd2/transaction.c jbd2_triggers_are_set: rcu_read_lock(); jh = READ_ONCE(bh->b_private); ret = buffer_jbd(bh) && jh && READ_ONCE(jh->b_triggers) == type; smp_rmb(); ret = ret && READ_ONCE(jh->b_bh) == bh; rcu_read_unlock();
  * Code: fs/jbd2/transaction.c jbd2_journal_set_triggers: if (jbd2_triggers_are_set(bh, type)) return; jh = jbd2_journal_grab_journal_head(bh); ... WRITE_ONCE(jh->b_triggers, type); jbd2_journal_put_journal_head(jh);
  * Code: fs/jbd2/journal.c jbd2_journal_grab_journal_head: jbd_lock_bh_journal_head(bh); if (buffer_jbd(bh)) { jh = bh2jh(bh); jh->b_jcount++; } jbd_unlock_bh_journal_head(bh);

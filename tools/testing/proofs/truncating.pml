@@ -14,7 +14,7 @@
  * removed is not in place stays in the log until the truncation is committed: that is jbd2's,
  * journal_unmap_buffer(), and taken for granted here.
  *
- * Commit: ext4: write journalled data that a truncation is about to remove
+ * Commit: ext4: write back journalled data beyond i_size during truncate
  * Code: fs/ext4/inode.c ext4_setattr: ext4_set_inode_state(inode, EXT4_STATE_TRUNCATING); smp_wmb(); } i_size_write(inode, attr->ia_size); ... ext4_journal_stop(handle); ... truncate_pagecache(inode, inode->i_size); ext4_clear_inode_state(inode, EXT4_STATE_TRUNCATING); ... rc = ext4_truncate(inode);
  * Code: fs/ext4/inode.c mpage_submit_folio: size = i_size_read(mpd->inode); smp_rmb(); ... if (folio_pos(folio) + len > size && !ext4_test_inode_state(mpd->inode, EXT4_STATE_TRUNCATING) && ... ext4_bio_write_folio(&mpd->io_submit, folio, len);
  *

@@ -17,7 +17,7 @@ except ImportError:
 
 TOP = pathlib.Path(__file__).resolve().parents[3]
 LABS = TOP / 'tools/testing/labs'
-RST = TOP / 'Documentation/labs.rst'
+RST = TOP / 'Documentation/testing/labs.rst'
 FILES = sorted(p for p in LABS.rglob('*') if p.is_file())
 MMTESTS = sorted((LABS / 'mmtests').iterdir())
 LKP = sorted((LABS / 'lkp').iterdir())
