@@ -11,10 +11,15 @@ RECIPES = os.path.join(os.path.dirname(os.path.realpath(__file__)), "recipes")
 WIDTH = 100
 MIN_ROUNDS = 3  # for a verdict
 MAX_BUSY = 0.25  # CPUs
+TRIES = 3       # of a sample
 
 
 class BenchError(Exception):
     """A sample that cannot be right."""
+
+
+class Spoilt(BenchError):
+    """A sample that a noisy machine has made useless. It is measured again."""
 
 
 def recipe_names():
@@ -68,7 +73,20 @@ def check_samples(recipe, samples, labels):
         raise BenchError(f"{recipe.NAME}: not the cases expected: "
                          f"{sorted(set(found) ^ set(labels)) or found}")
     for sample in samples:
-        check_values(recipe, {"label": sample["case"]}, sample["values"])
+        if not sample.get("spoilt"):
+            check_values(recipe, {"label": sample["case"]}, sample["values"])
+
+
+def measured(function, tries=TRIES):
+    """What function() returns, and why its last try was of no use, or None."""
+    for attempt in range(tries):
+        try:
+            return function(), None
+        except Spoilt as error:
+            print(f"    {error}: {'measured again' if attempt + 1 < tries else 'left out'}",
+                  flush=True)
+            reason = str(error)
+    return ({}, {}), reason
 
 
 def mad(values):
@@ -128,6 +146,7 @@ def summarise(recipe, boots, device=None):
     keys = {}
     for boot in boots:
         for sample in boot["samples"]:
+            # Nothing, if it was spoilt.
             for name, value in sample["values"].items():
                 sides = keys.setdefault((sample["case"], name), {side: {} for side in SIDES})
                 sides[boot["side"]].setdefault(boot["round"], []).extend(
@@ -218,6 +237,21 @@ def warnings(run):
                   for sample in case["raw"].get("jbench", ()))
     if retries:
         yield f"warning: {retries} measurement(s) of jbench took too long and were repeated."
+    yield from left_out(run)
+
+
+def left_out(run):
+    """What is not in the table, as the machine was too noisy or a boot failed."""
+    taken = [sample for boot in run["boots"] for sample in boot["samples"]]
+    spoilt = [sample for sample in taken if sample.get("spoilt")]
+    if spoilt:
+        yield (f"warning: {len(spoilt)} of {len(taken)} samples left out, the last one: "
+               f"{spoilt[-1]['case']}: {spoilt[-1]['spoilt']}")
+    for failed in run.get("failed", ()):
+        yield (f"warning: {failed['recipe']}, round {failed['round'] + 1}, {failed['side']}: "
+               f"left out, {failed['why']}")
+    if run.get("ended"):
+        yield f"warning: not all was measured: {run['ended']}"
 
 
 def report(run):

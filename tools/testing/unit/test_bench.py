@@ -358,6 +358,33 @@ class Report(unittest.TestCase):
         self.assertIn("a quick run", text)
         self.assertIn("2 measurement(s)", text)
 
+    def test_spoilt_samples_are_left_out_and_counted(self):
+        tries = []
+
+        def measure():
+            tries.append(1)
+            if len(tries) < 3:
+                raise benchlib.Spoilt("measured for 1 ms, asked for 150 ms")
+            return {"ms": 1.0}, {}
+
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            self.assertEqual(benchlib.measured(measure), (({"ms": 1.0}, {}), None))
+            self.assertEqual(len(tries), 3)
+            values, why = benchlib.measured(mock.Mock(side_effect=benchlib.Spoilt("noise")))
+        self.assertEqual((values, why), (({}, {}), "noise"))
+        self.assertIn("noise: left out", said.getvalue())
+        found = samples()
+        found[1] = {"case": "second", "values": {}, "raw": {}, "spoilt": "noise"}
+        benchlib.check_samples(Recipe, found, ["first", "second"])
+        boots = [{"recipe": "test", "round": 0, "side": side, "busy_cpus": 0, "samples": found}
+                 for side in benchlib.SIDES]
+        self.assertEqual({row["case"] for row in benchlib.summarise(Recipe, boots)}, {"first"})
+        lines = list(benchlib.left_out({"boots": boots, "failed": [
+            {"recipe": "test", "round": 1, "side": "base", "why": "twice"}], "ended": "x"}))
+        self.assertIn("2 of 4 samples left out", lines[0])
+        self.assertIn("test, round 2, base: left out, twice", lines[1])
+        self.assertIn("not all was measured: x", lines[2])
+
     def test_busy_machine_is_said(self):
         run = whole_run([(1.0, 1.0)])
         self.assertNotIn("warning", "\n".join(benchlib.report(run)))
@@ -386,12 +413,11 @@ class Driver(unittest.TestCase):
             return self.bench.boot(args, Recipe, {"name": "kernel", "image": "image"}, "module",
                                    "tools", "1-base", ext4)
 
-    def assert_dies(self, pattern, script):
-        errors = io.StringIO()
-        with contextlib.redirect_stderr(errors), self.assertRaises(SystemExit) as end:
+    def assert_dies(self, pattern, script, kind=None):
+        with self.assertRaisesRegex(self.bench.Wrong, pattern) as end:
             self.boot(script)
-        self.assertEqual(end.exception.code, 1)
-        self.assertRegex(errors.getvalue(), pattern)
+        self.assertIs(type(end.exception), kind or self.bench.Wrong)
+        self.assertIn("bench-test-1-base.log", end.exception.args[1])
 
     @staticmethod
     def leave(found, cpus=2):
@@ -454,6 +480,48 @@ class Driver(unittest.TestCase):
                                 ("not the cases", self.leave(samples()[:1]))):
             with self.subTest(pattern):
                 self.assert_dies(pattern, script)
+        for status in 124, 126:
+            self.assert_dies(f"status {status}", f"exit {status}", self.bench.Lost)
+
+    def rounds(self, outcomes, rounds=1):
+        """run_rounds() with boots that end like this; what it leaves, and what it prints."""
+        args = argparse.Namespace(json="", rounds=rounds, features="", log_mib=None,
+                                  stack_mount="")
+        part, left = {"boots": [], "failed": [], "seconds": 0}, list(outcomes)
+
+        def boot(*_):
+            outcome = left.pop(0)
+            if isinstance(outcome, Exception):
+                raise outcome
+            return outcome
+
+        said = io.StringIO()
+        kernels = {(side, ""): {"name": side} for side in ("base", "stack")}
+        with mock.patch.multiple(self.bench, boot=boot, busy_cpus=lambda: 0, step=print,
+                                 save=lambda *_: None), contextlib.redirect_stdout(said):
+            self.bench.run_rounds(args, [Recipe], kernels, {"base": "", "stack": ""}, "", part)
+        self.assertEqual(left, [])
+        return part, said.getvalue()
+
+    def test_a_lost_boot_is_repeated_once(self):
+        lost = self.bench.Lost("status 124", "x.log")
+        part, said = self.rounds([lost, samples(), samples()])
+        self.assertEqual([boot["side"] for boot in part["boots"]], ["base", "stack"])
+        self.assertEqual(part["failed"], [])
+        self.assertIn("once more", said)
+        part, _ = self.rounds([lost, lost, samples()] + [samples()] * 2, rounds=2)
+        self.assertEqual(len(part["boots"]), 3)
+        self.assertEqual([(f["round"], f["side"]) for f in part["failed"]], [(0, "base")])
+        self.assertIn("twice; see x.log", part["failed"][0]["why"])
+
+    def test_a_wrong_boot_is_not_repeated(self):
+        with self.assertRaises(self.bench.Wrong):
+            self.rounds([samples(), self.bench.Wrong("status 125", "x.log")])
+
+    def test_first_numbers_come_after_the_first_round(self):
+        _, said = self.rounds([samples()] * 4, rounds=2)
+        self.assertIn("first", said)
+        self.assertEqual(said.count("ratio"), 1)
 
     def test_core_and_chosen_cases(self):
         def labels(**options):
