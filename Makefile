@@ -29,6 +29,7 @@
 ##   matrix     torture with lockdep, KASAN, KCSAN, PREEMPT_RT..., up to 16 CPUs (ONLY= cells)
 ##   mutants    break the stack on purpose, one place at a time: does a test notice?
 ##   fstests    run your own fstests checkout on both, print what differs (FSTESTS=)
+##   bugs       which bugs of mainline show on the base, and on the stack? (BUG= names)
 ##   smoke      mount, stress, unmount and check ext4 and XFS on the stack
 ##   clean      remove kernels, logs and what tests have left; keeps build/linux, the download, and
 ##              measurements (bench, microscope)
@@ -56,6 +57,7 @@
 ##   FSTESTS=   fstests: a checkout that is built; GROUP= (default: quick), EXCLUDE= or TESTS=; FS=ext4
 ##              or xfs; PLATFORM=uml or x86_64; MKFS_OPTIONS=, MOUNT_OPTIONS=, BASE_MOUNT=, STACK_MOUNT=;
 ##              RESUME=1
+##   BUG=       bugs: names (default: all); tools/testing/bugs/bugs --list prints them
 ##   HERD=1     proofs: fail if herd7 is not there to run the litmus tests
 ##   SIDE=base  torture, matrix: mainline, with the patches that the tools need
 ##   METRIC=    bisect: part of a row's "case: value"; GOOD=, BAD= the range; TEST= a script
@@ -74,7 +76,7 @@ DONE = s=$$(($$(date +%s) - $(START_TIME))); \
 	printf '==> [%d:%02d] make $@: done\n' $$((s / 60)) $$((s % 60))
 
 .PHONY: help setup base tree refresh apply mail kernels run check kunit kunit-every smoke bench \
-	microscope model report lockstat bisect torture kill matrix proofs mutants fstests fstests-check closures clean distclean
+	microscope model report lockstat bisect torture kill bugs matrix proofs mutants fstests fstests-check closures clean distclean
 .NOTPARALLEL:
 
 help:
@@ -136,6 +138,12 @@ ifeq ($(SIDE),base)
 endif
 	$(Q)tools/testing/torture/torture uml-torture$(if $(filter base,$(SIDE)),-base) $(MINUTES:%=--minutes %) \
 		$(ONLY:%=--only %) $(SEED:%=--seed %)
+
+# Bugs of mainline that can be shown: on the base each in a boot of its own.
+bugs: setup tree
+	$(Q)scripts/kbuild uml-torture stack uml torture
+	$(Q)scripts/kbuild --like uml-torture uml-torture-base $(NET_BASE) uml torture
+	$(Q)tools/testing/bugs/bugs --base uml-torture-base --stack uml-torture $(BUG)
 
 # Power cuts of another kind.
 kill: setup tree

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""For steps of the smoke test: hold up the device "linear", or have parts of it fail or be slow."""
+"""Hold up the device "linear", or have parts of it fail or be slow."""
 
 import mmap
 import os
