@@ -442,7 +442,8 @@ class Driver(unittest.TestCase):
 
             def run():
                 with mock.patch.multiple(self.bench, boot=boot, busy_cpus=lambda: 0,
-                                         step=lambda text: None):
+                                         step=lambda text: None), \
+                        contextlib.redirect_stdout(io.StringIO()):
                     part = self.bench.resumed(args, measured)
                     self.bench.run_rounds(args, [Recipe], kernels, {"base": "", "stack": ""}, "",
                                           part)

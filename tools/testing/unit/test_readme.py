@@ -12,8 +12,8 @@ TOP = Path(__file__).resolve().parents[3]
 class Readme(unittest.TestCase):
     def test_patches_of_each_series(self):
         series = (TOP / "patches/series").read_text(encoding="utf-8").split()
-        said = re.findall(r"^\| ([\w-]+) \| (\d+) \|", (TOP / "README.md").read_text(encoding="utf-8"),
-                          re.MULTILINE)
+        readme = (TOP / "README.md").read_text(encoding="utf-8")
+        said = re.findall(r"^\| ([\w-]+) \| (\d+) \|", readme, re.MULTILINE)
         self.assertEqual({name: int(number) for name, number in said},
                          collections.Counter(patch.partition("/")[0] for patch in series))
 
