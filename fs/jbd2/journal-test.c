@@ -1306,9 +1306,11 @@ static void test_publish(struct kunit *test)
 /* Turn pools on, whatever the size of the journal and the number of CPUs. */
 static void test_pools_on(transaction_t *t, int max)
 {
+	/* Not between the two stores of jbd2_empty_pools(). */
+	spin_lock(&t->t_journal->j_pools_lock);
 	WRITE_ONCE(t->t_pool_max, max);
-	/* Last: jbd2_empty_pools() then clears both. */
-	smp_store_release(&t->t_pools_on, true);
+	WRITE_ONCE(t->t_pools_on, true);
+	spin_unlock(&t->t_journal->j_pools_lock);
 }
 
 /* Handles of several threads, and one who wants to be alone, or commits. */
