@@ -20,6 +20,7 @@
 ##   model      predict 1 to 256 CPUs from the microscope's counts
 ##   bisect     find the commit that moved a figure (WORKLOAD=, METRIC=) or broke a test (TEST=)
 ##   report     plots and tables of all that was measured, as HTML and Markdown
+##   results    measure all of it, write Documentation/results.rst (two hours)
 ##   kunit      run the KUnit tests on the stack
 ##   kunit-every  run them on every commit (SERIES=)
 ##   closures   build, boot and test each series with what it depends on, and nothing else (SERIES=)
@@ -76,7 +77,7 @@ DONE = s=$$(($$(date +%s) - $(START_TIME))); \
 	printf '==> [%d:%02d] make $@: done\n' $$((s / 60)) $$((s % 60))
 
 .PHONY: help setup base tree refresh apply mail kernels run check kunit kunit-every smoke bench \
-	microscope model report lockstat bisect torture kill bugs matrix proofs mutants fstests fstests-check closures clean distclean
+	microscope model report results lockstat bisect torture kill bugs matrix proofs mutants fstests fstests-check closures clean distclean
 .NOTPARALLEL:
 
 help:
@@ -177,6 +178,16 @@ bisect: $(if $(KSRC),,tree)
 
 report:
 	$(Q)tools/testing/report/report
+
+# What the page has: each part on the same commits. RESUME=1 goes on where it was interrupted.
+INACTIVATE = unlink-latency unlink-storm reaim-disk
+results: setup kernels lockstat microscope
+	$(Q)tools/testing/bench/bench --rounds 3 $(if $(RESUME),--resume)
+	$(Q)tools/testing/bench/bench --rounds 3 $(INACTIVATE:%=--workload %) --features orphan_file \
+		--stack-mount inactivate=auto --json $(O)/bench/inactivate.json $(if $(RESUME),--resume)
+	$(Q)$(MAKE) model
+	$(Q)tools/testing/report/report --results Documentation
+	@$(DONE)
 
 check: setup tree
 	$(Q)tools/testing/check/run

@@ -88,8 +88,8 @@ class Report(unittest.TestCase):
         with open(path, "w", encoding="utf-8") as file:
             file.write(data if isinstance(data, str) else json.dumps(data))
 
-    def report(self):
-        done = subprocess.run([REPORT], env={**os.environ, "O": self.build}, check=False,
+    def report(self, *args):
+        done = subprocess.run([REPORT, *args], env={**os.environ, "O": self.build}, check=False,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if "matplotlib is missing" in done.stdout:
             self.skipTest("no matplotlib")
@@ -160,6 +160,47 @@ class Report(unittest.TestCase):
         _, markdown = self.pages()
         self.assertIn("x86_64-base-ext4-handle-8.json is of another commit", markdown)
         self.assertNotIn("handle ext4", markdown)
+
+    def results(self, stack):
+        """The status and output of a report with results.rst, counted on a stack."""
+        for kernel, commit in (("x86_64-base", "b" * 40), ("x86_64-stack", stack)):
+            self.write(f"obj/{kernel}/.stamp", f"{commit} x86_64\n")
+            self.write(f"microscope/{kernel}-ext4-handle-8.json", counts(kernel, commit))
+        self.write("bench/inactivate.json", bench_run())
+        self.write("model/model.json", {"validation": [
+            {"op": "ext4 handle", "side": "base", "measured_ns": 200.4,
+             "predicted_ns": {"one": 220.4, "each": 150.3},
+             "error_percent": {"one": 10.4, "each": -25.3}}]})
+        return self.report("--results", self.build)
+
+    def test_results(self):
+        status, text = self.results("stack" * 8)
+        self.assertEqual(status, 0, text)
+        with open(os.path.join(self.build, "results.rst"), encoding="utf-8") as file:
+            page = file.read()
+        for line in ("* ext4: all rounds agree in 4 of 16 (25 %) of the rows.",
+                     "ext4 handle, 1 CPU          99.01  1.0  50.00  0.0   0.51  0.50..0.51  "
+                     "better",
+                     "With inactivate=auto\n====================",
+                     "handle ext4     8", "ext4 handle, base                220"):
+            self.assertIn(line, page)
+        # Each rule of a table is as long as the table is wide.
+        for table in re.findall(r"(?:^(?:=+  )+.*\n)(?:.+\n)+", page, re.M):
+            width = len(table.splitlines()[0])
+            self.assertTrue(all(len(line) <= width for line in table.splitlines()), table)
+        with open(os.path.join(self.build, "results/bench.txt"), encoding="utf-8") as file:
+            self.assertEqual(file.read().count("ext4 handle, 1 CPU"), 2)
+
+    def test_results_of_several_commits(self):
+        status, text = self.results("5" * 40)
+        self.assertEqual(status, 1)
+        self.assertIn("the parts are of several commits", text)
+        self.assertFalse(os.path.exists(os.path.join(self.build, "results.rst")))
+
+    def test_results_need_all_parts(self):
+        status, text = self.report("--results", self.build)
+        self.assertEqual(status, 1)
+        self.assertIn("next: make results", text)
 
     def test_nothing_measured(self):
         os.unlink(os.path.join(self.build, "bench/bench.json"))

@@ -21,6 +21,7 @@ METRICS = {
     "log forces/MiB": "less",
     "log writes/MiB": "less",
 }
+RESULTS = ("writer p99 ms", "checkpointer MiB/s")
 SECONDS = 5
 WAYS = {
     "no checkpointer": None,

@@ -13,6 +13,7 @@ NULL = "null (control)"
 MIN_WINDOW = 0.9  # of the time asked for: less is no measurement
 AXIS, AXIS_LABEL = "threads", "CPUs"
 PLOTS = ("kops/s",)
+RESULTS = ("ns/op",)
 
 
 def _name(fs, op):

@@ -22,6 +22,7 @@ LOCKS = {
 VALUES = {"acquisitions": 7, "contentions": 1}
 METRICS = {f"{lock}: {value}": "less" for locks in LOCKS.values() for lock in locks
            for value in VALUES}
+RESULTS = ("&journal->j_state_lock: acquisitions", "&journal->j_list_lock: acquisitions")
 CLIENTS = (2, 16)
 LOADS = ("dbench", "dirs", "fsync")
 STAT = "/proc/lock_stat"

@@ -26,6 +26,7 @@ BUF_EVENTS = ("xfs_buf_lock", "xfs_buf_lock_done", "xfs_buf_trylock", "xfs_buf_t
 ALLOC_EVENTS = ("xfs_alloc_vextent_finish", "xfs_alloc_vextent_noagbp")
 EVENT = re.compile(r"-(\d+)\s+\[\d+\] \S+\s+(\d+)\.(\d{6}): (\w+): dev \S+ (?:daddr (\w+))?")
 AXIS, AXIS_LABEL = "workers", "workers"
+RESULTS = ("works/s",)
 PLOTS = ("AGF wait us/work", "AGI wait us/work")
 
 

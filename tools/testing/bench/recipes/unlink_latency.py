@@ -12,6 +12,7 @@ import fsload
 
 METRICS = {"unlink p50 ms": "less", "unlink p99 ms": "less", "unlink max ms": "less",
            "total s": "less", "space back ms": "less", "CPU s": "less"}
+RESULTS = ("unlink p50 ms", "total s", "space back ms")
 AGE, COMMIT = 12, 5
 GIB = 1 << 30
 

@@ -28,6 +28,7 @@ OPS = 4000          # loops of all processes together
 FSYNC_OPS = 1600
 FILE_BLOCKS = 4
 AXIS, AXIS_LABEL = "procs", "processes"
+RESULTS = ("loops/s", "context switches/loop")
 PLOTS = ("loops/s", "logged blocks/loop", "context switches/loop")
 
 

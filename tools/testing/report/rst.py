@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Documentation/results.rst: what one run of the recipes has measured, with a few words on it."""
+
+import os
+
+import benchlib
+from workbench import TOP, die
+
+WORDS = os.path.join(TOP, "Documentation", "results")
+MAX_WORDS = 10      # lines of a section that are not generated
+HEAD = ("", "base", "+-%", "stack", "+-%", "ratio", "rounds", "")
+INTRO = """\
+Written by ``make results`` from one run of the recipes on one commit; the words between the
+tables are in ``results/``, one file for each section. Medians of all samples; +-%: median
+absolute deviation in percent of the median; ratio: stack by base; rounds: smallest and largest
+ratio of the single rounds; better, worse: all rounds agree. ``results/bench.txt`` has every
+value of every case."""
+
+
+def heading(text, line):
+    return [text, line * len(text), ""]
+
+
+def table(head, rows):
+    """A simple table; the first column is aligned to the left, the others to the right."""
+    widths = [max(1, *(len(row[column]) for row in (head, *rows))) for column in range(len(head))]
+    rule = "  ".join("=" * width for width in widths)
+
+    def line(cells):
+        first = cells[0] or "\\"
+        return "  ".join([first.ljust(widths[0]), *(
+            cell.rjust(width) for cell, width in zip(cells[1:], widths[1:]))]).rstrip()
+    return [rule, line(head), rule, *map(line, rows), rule, ""]
+
+
+def words(name):
+    """What has been written by hand on a section."""
+    path = os.path.join(WORDS, name + ".rst")
+    try:
+        with open(path, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+    except FileNotFoundError:
+        return []
+    if len(lines) > MAX_WORDS:
+        die(f"Documentation/results/{name}.rst has {len(lines)} lines",
+            f"say it in {MAX_WORDS}, the tables have the figures")
+    return [*lines, ""] if lines else []
+
+
+def shown(recipe):
+    """The values of a recipe that the page has."""
+    return getattr(recipe, "RESULTS", getattr(recipe, "PLOTS", tuple(recipe.METRICS)[:1]))
+
+
+def rows_of(rows, metric):
+    return [[row["case"], *(text for side in benchlib.SIDES for text in (
+        benchlib.number(row[side]["median"]), f"{row[side]['spread']:.1f}")),
+        benchlib.ratio_text(row["ratio"]), benchlib.rounds_text(row), benchlib.verdict(row)]
+        for row in rows if row["metric"] == metric]
+
+
+def agreeing(rows):
+    """'12 of 48 (25 %)': how many rows have rounds that all agree."""
+    agree = sum(benchlib.verdict(row) != "" for row in rows)
+    return f"{agree} of {len(rows)} ({100 * agree / max(1, len(rows)):.0f} %)"
+
+
+def machine(run):
+    kernels = run["kernels"]
+    rounds = max(boot["round"] for boot in run["boots"]) + 1
+    yield f"* {run['machine']['cpu']}, {run['machine']['cores']} cores, " \
+          f"{run['machine']['memory_mib']} MiB; guests on {kernels['base']['platform']}; " \
+          f"{run['date']}"
+    for side in benchlib.SIDES:
+        kernel = kernels[side]
+        yield f"* {side}: commit {kernel['commit'][:12]}, config {kernel['config_sha256'][:12]}"
+    yield f"* {rounds} rounds, {len(run['boots'])} boots, {run['seconds'] / 60:.0f} minutes; by " \
+          f"chance alone all rounds agree in {100 / 2 ** (rounds - 1):.0f} % of the rows"
+    for line in benchlib.warnings(run):
+        yield f"* {line}"
+
+
+def recipes(run, prefix=""):
+    """One section for each recipe; a prefix names the words, and makes it a part of a section."""
+    for name in dict.fromkeys(row["recipe"] for row in run["rows"]):
+        recipe = benchlib.load_recipe(name)
+        rows = [row for row in run["rows"] if row["recipe"] == name]
+        yield from heading(name, "-" if prefix else "=")
+        yield from [*recipe.__doc__.strip().split("\n\n")[0].splitlines(), ""]
+        yield from words(prefix + name)
+        for metric in shown(recipe):
+            if rows_of(rows, metric):
+                yield from table((metric, *HEAD[1:]), rows_of(rows, metric))
+        lines = getattr(recipe, "extra", lambda _: [])(rows)
+        if lines:
+            yield from ["::", "", *(f"    {line}" for line in lines if line), ""]
+
+
+def results(run, more, tables):
+    """The page. more: {name: (title, another run)}; tables: {name: (title, head, rows)}."""
+    lines = [".. SPDX-License-Identifier: GPL-2.0", "", "=======", "Results", "=======", "",
+             *INTRO.splitlines(), "", *machine(run), ""]
+    lines += heading("How far to trust a row", "=")
+    for fs in ("ext4", "xfs"):
+        mine = [row for row in run["rows"] if fs in row["case"].split(",")[0].split()]
+        lines.append(f"* {fs}: all rounds agree in {agreeing(mine)} of the rows.")
+    lines += ["", *words("trust"), *recipes(run)]
+    for name, (title, other) in more.items():
+        lines += [*heading(title, "="), *machine(other), "", *words(name),
+                  *recipes(other, name + "-")]
+    for name, (title, head, rows) in tables.items():
+        lines += [*heading(title, "="), *words(name), *table(head, rows)]
+    return "\n".join(lines).rstrip("\n") + "\n"
