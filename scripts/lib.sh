@@ -112,7 +112,7 @@ series()
 # the end.  Sets NEW to the id of the last commit.
 am_series()
 {
-	local repo=$1 commit=$2 tmp=$3 objects n k=0 p
+	local repo=$1 commit=$2 tmp=$3 objects n k p
 	local -a patches=("${@:4}")
 
 	n=${#patches[@]}
@@ -131,18 +131,23 @@ am_series()
 		git apply --numstat "$TOP/patches/$p" | cut -f3 | sed 's,^,/,'
 	done >"$tmp/.git/info/sparse-checkout"
 	[ -s "$tmp/.git/info/sparse-checkout" ] || echo /Makefile >"$tmp/.git/info/sparse-checkout"
+	# Each commit writes the whole index: make that cheap.
+	git -C "$tmp" config index.version 4
+	git -C "$tmp" config index.skipHash true
 	git -C "$tmp" checkout -q --detach "$commit"
-	for p in "${patches[@]}"; do
-		k=$((k + 1))
-		info "patch $k of $n: $(basename "$p" .patch)"
-		if ! git -C "$tmp" am -q --committer-date-is-author-date "$TOP/patches/$p" \
-				>"$tmp/.git/am.log" 2>&1; then
-			sed 's/^/    /' "$tmp/.git/am.log" >&2
-			rm -rf "$tmp"
-			die "patch $k of $n does not apply: patches/$p" \
-			    "${NEXT:-fix it on branch stack and make refresh; nothing was changed}"
-		fi
-	done
+	k=0
+	if [ "$n" -gt 0 ] && ! stdbuf -oL git -C "$tmp" -c gc.auto=0 am --committer-date-is-author-date \
+			"${patches[@]/#/$TOP/patches/}" 2>"$tmp/.git/am.log" |
+			while read -r p; do
+				k=$((k + 1))
+				info "patch $k of $n: ${p#Applying: }"
+			done; then
+		sed 's/^/    /' "$tmp/.git/am.log" >&2
+		k=$(cat "$tmp/.git/rebase-apply/next" 2>/dev/null || echo 1)
+		rm -rf "$tmp"
+		die "patch $k of $n does not apply: patches/${patches[k - 1]}" \
+		    "${NEXT:-fix it on branch stack and make refresh; nothing was changed}"
+	fi
 	NEW=$(git -C "$tmp" rev-parse HEAD)
 	printf '%s\n^%s\n' "$NEW" "$commit" |
 		git -C "$tmp" pack-objects --revs --stdout -q |
