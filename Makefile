@@ -94,13 +94,13 @@ UM = um-smp-fixes um-smp
 UML_BASE = $$(scripts/closure $(UM) $(BASE_SERIES))
 UML_STACK = $(if $(SERIES),$$(scripts/closure $(UM) $(SERIES)),stack)
 kernels: tree
-	$(Q)scripts/kbuild uml-base "$(UML_BASE)" uml
-	$(Q)scripts/kbuild --like uml-base uml-stack "$(UML_STACK)" uml
+	$(Q)scripts/kbuild uml-base "$(UML_BASE)" uml lean
+	$(Q)scripts/kbuild --like uml-base uml-stack "$(UML_STACK)" uml lean
 
 # The same with CONFIG_LOCK_STAT and tracepoints, for the recipes lock-stat and mwcm.
 lockstat: tree
-	$(Q)scripts/kbuild uml-base-lockstat "$(UML_BASE)" uml lockstat
-	$(Q)scripts/kbuild --like uml-base-lockstat uml-stack-lockstat "$(UML_STACK)" uml lockstat
+	$(Q)scripts/kbuild uml-base-lockstat "$(UML_BASE)" uml lean lockstat
+	$(Q)scripts/kbuild --like uml-base-lockstat uml-stack-lockstat "$(UML_STACK)" uml lean lockstat
 
 run: setup kernels
 	$(Q)tools/testing/bench/bench --core --json $(O)/bench/run.json

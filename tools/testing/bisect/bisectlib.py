@@ -76,7 +76,7 @@ def side(sign, good, first, second, bad, limit):
 
 
 def git(tree, *args):
-    """(status, output) of a git command, the same for everybody, as in scripts/lib.sh."""
+    """(status, output) of a git command, the same for every user, as in scripts/lib.sh."""
     env = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
     env.update(GIT_CONFIG_GLOBAL="/dev/null", GIT_CONFIG_NOSYSTEM="1", LC_ALL="C.UTF-8")
     result = subprocess.run(["git", "-C", tree, *args], stdin=subprocess.DEVNULL, text=True,

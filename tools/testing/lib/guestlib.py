@@ -200,7 +200,7 @@ class Filesystem:
 
     def __exit__(self, kind, value, trace):
         if kind:
-            # Nobody looks at what is left, but nothing stays mounted. Workers that were killed
+            # What is left is not looked at, but nothing stays mounted. Workers that were killed
             # may take a moment to go.
             for _ in range(20):
                 if not subprocess.call(["umount", MOUNT_POINT]):

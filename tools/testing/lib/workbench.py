@@ -45,7 +45,7 @@ def sha256(path):
 
 
 def child(command, **options):
-    """Like subprocess.call(), but whoever ends early lets the program clean up first."""
+    """Like subprocess.call(), but a caller that ends early lets the program clean up first."""
     with subprocess.Popen(command, **options) as process:
         try:
             return process.wait()

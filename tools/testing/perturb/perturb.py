@@ -78,7 +78,7 @@ def resolve(points, symbols):
                 missing.append(function)
         for symbol in symbols.get(function, ()):
             for kind in point.kinds:
-                # Nobody calls a cold part.
+                # A cold part is never called.
                 if kind != "entry" or ".cold" not in symbol.name:
                     ranges.append(Range(symbol.start, symbol.end, kind, function))
     return ranges, inlined, missing

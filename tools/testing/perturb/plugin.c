@@ -9,7 +9,7 @@
  *
  *	entry	before the instruction at START
  *	memory	before each instruction that accesses memory other than its stack and the
- *		data of its CPU, before each call, as who is called will, and between the
+ *		data of its CPU, before each call, as the callee will, and between the
  *		load and the store of an instruction that does both and is not atomic
  *	atomic	after each atomic instruction
  *
@@ -52,7 +52,7 @@
 
 #define PHASE_NS (NS_PER_SEC / 4)
 #define PLACES_HOT 16
-#define MAX_RATES 8192	/* of a CPU; places that share one are nobody's harm */
+#define MAX_RATES 8192	/* of a CPU; places that share one do no harm */
 
 #define BUDGET 30	/* percent of the time that a CPU may sleep */
 #define BURST_NS (NS_PER_SEC / 20)	/* that it may sleep at a time */

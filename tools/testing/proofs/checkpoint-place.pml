@@ -8,7 +8,7 @@
  *
  * Holds: what the log has given up is in place, or something newer, also when all writes have
  * ended; or jbd2 knows that a write has failed, and aborts. What is in place is committed.
- * Nobody waits for ever.
+ * No task waits for ever.
  *
  * What holds j_list_lock sees the two bits of b_state change, as writeback does not take that.
  * What a write puts in place is what is in memory when the device looks. The barriers are those of
@@ -33,9 +33,9 @@
  * BREAK_two_looks (assert): first whether it is being written, then whether it is dirty
  * BREAK_clean_first (assert): writeback clears the dirty bit, then says that it writes
  * BREAK_reclaim_unlocked (assert): reclaim does not ask for the buffer's lock
- * BREAK_change_unlocked (assert): who changes the buffer does not take its lock
- * BREAK_folio_unlocked (assert): who changes the buffer does not take the lock of its folio
- * BREAK_unstable (assert): who changes the buffer does not wait for its folio
+ * BREAK_change_unlocked (assert): the buffer is changed without its lock
+ * BREAK_folio_unlocked (assert): the buffer is changed without the lock of its folio
+ * BREAK_unstable (assert): the buffer is changed without waiting for its folio
  * BREAK_error_late (assert): jbd2 is told of an error after the write is said to have ended
  * BREAK_error_of_file (assert): jbd2 is not told of an error of writeback
  * BREAK_error_unlocked (assert): a checkpoint unlocks the buffer before jbd2 is told of an error

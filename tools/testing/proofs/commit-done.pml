@@ -3,13 +3,13 @@
  * Waiting for a commit without j_state_lock.
  *
  * Two fsyncs of transaction 1, of which one may move to another CPU, and one of
- * transaction 2; a journal thread whose commits may fail; somebody who may abort
- * the journal at any time. fsync is jbd2_complete_transaction(), and all wait and
- * wake as in the kernel. There is no commit timer: a wakeup that is lost stays
- * lost.
+ * transaction 2; a journal thread whose commits may fail; another CPU that may
+ * abort the journal at any time. fsync is jbd2_complete_transaction(), and all
+ * wait and wake as in the kernel. There is no commit timer: a wakeup that is
+ * lost stays lost.
  *
- * Holds: an fsync that returns 0 has its transaction on disk. Nobody sleeps for
- * ever. Who is woken has nothing more to wait for.
+ * Holds: an fsync that returns 0 has its transaction on disk. No task sleeps
+ * for ever. A waiter that is woken has nothing more to wait for.
  *
  * What is done under j_state_lock is one step: only j_commit_sequence and the
  * flag are read without it, and each section writes no more than one of them.
@@ -25,10 +25,10 @@
  * Code: include/linux/jbd2.h jbd2_commit_done: smp_load_acquire(&journal->j_commit_sequence)
  *
  * BREAK_acquire (assert): j_commit_sequence is read without acquire
- * BREAK_read_lock (assert): who finds neither transaction has ordered no loads
+ * BREAK_read_lock (assert): an fsync that finds neither transaction has ordered no loads
  * BREAK_order (assert): neither the unlock behind an abort nor a release orders the stores
  * BREAK_abort_late (assert): the commit is published, then the journal aborted
- * BREAK_late_check (assert): who finds the commit done does not look at the flag
+ * BREAK_late_check (assert): an fsync that finds the commit done does not look at the flag
  * BREAK_switch_mb (assert): the scheduler has no barrier when a task moves to another CPU
  * BREAK_recheck (hang): done is not looked at again between queueing and sleeping
  * BREAK_wake_early (assert): the wakeup comes before the commit is published
@@ -176,7 +176,7 @@ active proctype shutdown()
 	}
 }
 
-/* Those who start handles, hence transactions. */
+/* Tasks that start handles, hence transactions. */
 active proctype handles()
 {
 end:	do

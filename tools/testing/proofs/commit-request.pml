@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Asking for a commit, and not taking j_state_lock if somebody has asked before.
+ * Asking for a commit, without j_state_lock if one has been asked for before.
  *
- * Three that call jbd2_log_start_commit(), two of them for transaction 1 and one
- * for transaction 2, and do not wait for the commit, so that nobody else's wakeup
- * helps; jbd2_journal_abort(), which asks for the running transaction; the journal
- * thread, without its timer. The tids they ask for may be old by then.
+ * Three tasks that call jbd2_log_start_commit(), two of them for transaction 1
+ * and one for transaction 2, and do not wait for the commit, so that no other
+ * task's wakeup helps; jbd2_journal_abort(), which asks for the running
+ * transaction; the journal thread, without its timer. The tids they ask for may be
+ * old by then.
  *
  * Holds: what was asked for is committed, and the journal thread never looks for a
  * transaction that is not there. j_commit_request never moves backwards.
  *
- * The journal thread holds j_state_lock for reading, which keeps out those who request.
+ * The journal thread holds j_state_lock for reading, which keeps requests out.
  *
  * Commit: jbd2: test for a requested commit without j_state_lock
  * Commit: jbd2: check for commit requests under j_state_lock for reading
@@ -117,7 +118,7 @@ active proctype abort_journal()
 {
 	if
 	:: skip
-	:: goto out		/* not this time: nobody else asks */
+	:: goto out		/* not this time: only the three tasks ask */
 	fi;
 	lock();
 	aborted = true;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Credits that CPUs keep: nobody is refused while they do, and none outlives its transaction.
+ * Credits that CPUs keep: no task is refused while they do, and none outlives its transaction.
  *
  * A transaction has room for two credits, or for four. One task gets two and gives them
  * back to the pool of its CPU. Two others, of which one may be on that CPU, need one each.
  * What they do not find in their pool they charge the transaction for, and if it is full,
  * they empty all pools. When all have left, the commit empties the pools, too.
  *
- * Holds: who begins when the first has given back both is not refused, unless another
- * gives credits back in the meantime: he has them in his hands. The transaction never
- * promises more than it has room for, nor less than handles have. After the commit
+ * Holds: a task that begins when the first has given back both is not refused, unless
+ * another one gives credits back in the meantime, and so still has them. The transaction
+ * never promises more than it has room for, nor less than handles have. After the commit
  * pools are empty and all is given back.
  *
  * Commit: jbd2: pool unused credits per CPU
@@ -22,11 +22,12 @@
  * Code: fs/jbd2/commit.c jbd2_journal_commit_transaction: jbd2_journal_wait_updates(journal); ... jbd2_empty_pools(journal, commit_transaction);
  *
  * BREAK_put_mb (assert): no barrier between the pool and the look at t_pool_max
- * BREAK_put_recheck (assert): who gives back does not look at t_pool_max again
+ * BREAK_put_recheck (assert): a task that gives back does not look at t_pool_max again
  * BREAK_empty_mb (assert): no barrier between t_pool_max and the look at the pools
- * BREAK_empty_nolock (assert): who finds t_pool_max 0 does not wait for who is emptying pools
+ * BREAK_empty_nolock (assert): a task that finds t_pool_max 0 does not wait for the task that
+ *	empties the pools
  * BREAK_empty_early (assert): t_pools_on is cleared before t has the credits back
- * BREAK_exact (assert): who needs credits does not try again when pools are empty
+ * BREAK_exact (assert): a task that needs credits does not try again when pools are empty
  * BREAK_commit (assert): the commit does not empty the pools
  * BREAK_leave_first (assert): a handle leaves before it gives back
  */
@@ -47,7 +48,7 @@ bool on = true;			/* t_pools_on */
 byte inside = 3;
 bool given;			/* the first task has given back all */
 byte hands;			/* tasks that give back */
-byte saw_hands;			/* tasks that have begun before somebody gave back */
+byte saw_hands;			/* tasks that have begun before another gave back */
 
 byte old_max;			/* CPUs that may see KEEP when it is 0 */
 

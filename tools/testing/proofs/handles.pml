@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Who may start a handle, and when: the gate of a journal, reservations, barrier, abort.
+ * Which task may start a handle, and when: the gate of a journal, reservations, barrier, abort.
  *
  * Three tasks. The first starts a handle with a reservation that it drops, the second one
  * whose reservation becomes a handle of its own later, in a locked transaction, too. The
@@ -10,14 +10,14 @@
  * reservations again, as does jbd2_journal_trylock_updates(); which of them goes on is up to
  * a mutex. The journal may be aborted at any time.
  *
- * The gate itself (counts, barriers, wakeups of who waits for it to drain) is proven in
+ * The gate itself (counts, barriers, wakeups of the task that waits for it to drain) is proven in
  * percpu-gate.pml, and is sequentially consistent here: counting and the look at the
  * token are two steps in this order.
  *
  * Holds: a handle without a reservation starts only in an unlocked transaction, not
  * under a barrier and not in an aborted journal. No handle is open when the commit goes
- * on, nor under locked updates, where there is no reservation, either. Nobody looks at a
- * transaction that was freed. Nobody sleeps for ever.
+ * on, nor under locked updates, where there is no reservation, either. No task looks at a
+ * transaction that was freed. No task sleeps for ever.
  *
  * Commit: jbd2: start handles without j_state_lock
  * Commit: jbd2: reserve credits and start reserved handles without j_state_lock
@@ -40,8 +40,8 @@
  * BREAK_close_unlocked (assert): the gate is closed before the lock is taken
  * BREAK_open_reserved (assert): a reserved handle opens the gate
  * BREAK_open_unlocked (assert): the gate is opened after the lock is dropped
- * BREAK_sleep_counted (hang): who finds no credits waits for the commit without leaving
- * BREAK_recheck (assert): who was woken does not look for handles again under the lock
+ * BREAK_sleep_counted (hang): a task that finds no credits waits for the commit without leaving
+ * BREAK_recheck (assert): a waiter that was woken does not look for handles again under the lock
  * BREAK_join_late (assert): a reserved handle gives its reservation back before it is counted,
  *	and not under the lock
  * BREAK_sleeper_mb (hang): waitqueue_active() in place of wq_has_sleeper()
@@ -58,7 +58,7 @@
 mtype = { none, open, locked_down, switching };
 mtype state = none;		/* of the running transaction */
 byte running, latest, token;
-byte count;			/* of the gate: who is inside, or looks whether it may be */
+byte count;			/* of the gate: tasks inside, or looking whether they may be */
 byte inside[LAST + 1];		/* open handles */
 bool freed[LAST + 1];
 byte reserved;			/* j_reserved_credits */

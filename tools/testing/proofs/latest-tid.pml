@@ -5,9 +5,9 @@
  * An inode that is changed and evicted twice, by two tasks, each time under a
  * handle of a transaction that they or a third one started; a task that reads it
  * from disk again after each, may be moved to another CPU then, and calls fsync;
- * another one that does so with an inode nobody changed; a journal thread that
- * commits what it is asked to. A new id is in the store buffer of the one who took
- * it until something orders it.
+ * another one that does so with an inode that no task changed; a journal thread
+ * that commits what it is asked to. A new id is in the store buffer of the CPU
+ * that took it until something orders it.
  *
  * Holds: an fsync returns only when the last change of the inode is committed, and
  * it does return.
@@ -38,7 +38,7 @@
 #define UNCHANGED	2
 
 byte next_id = 1;		/* j_transaction_sequence */
-bool id_pending;		/* the next one, in the store buffer of who took it */
+bool id_pending;		/* the next one, in the store buffer of the CPU that took it */
 byte old;			/* CPUs that may see the id before next_id */
 byte running, committing, request, sequence;
 byte handles;			/* that are open */
@@ -183,7 +183,7 @@ active proctype reader()
 	od
 }
 
-/* The same for an inode that nobody changed: nothing orders its look at the id. */
+/* The same for an inode that no task changed: nothing orders its look at the id. */
 active proctype unchanged()
 {
 	byte id;

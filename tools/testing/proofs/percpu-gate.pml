@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The per-CPU gate: who is inside is counted in slots, the gate is closed by a store.
+ * The per-CPU gate: tasks inside are counted in slots, the gate is closed by a store.
  *
  * Two tasks enter without a lock. The first may have been counted in either slot; one
  * slot was never used before. A third joins under the lock while the gate is closed,
  * before it was drained. A commit closes the gate, drains it and ends the transaction,
- * twice. Whoever may opens the gate, under the lock.
+ * twice. Another task opens the gate, under the lock, when it may be open.
  *
- * Holds: who is inside is so in a transaction that is not over, and what was done
- * inside is seen by who drained. Nobody sleeps for ever.
+ * Holds: a task is inside only in a transaction that is not over, and what it did
+ * inside is seen by the commit that drained the gate. No task sleeps for ever.
  *
  * Commit: percpu-gate: add a reader-writer gate with per-CPU reader counts
  * Code: include/linux/percpu-gate.h __percpu_gate_count: if (unlikely(!READ_ONCE(slot->used))) { ... cpumask_set_cpu(cpu, gate->used); smp_store_release(&slot->used, true); } atomic64_inc(&slot->count);
@@ -25,16 +25,16 @@
  * BREAK_leave_mb (hang): no barrier (C) between the count and the look at the queue
  * BREAK_leave_release (assert): leaving does not order what was done inside
  * BREAK_wait_mb (hang): no barrier (D) between queueing and the look at the slot
- * BREAK_refused_wake (hang): who is refused does not wake
+ * BREAK_refused_wake (hang): a task that is refused does not wake
  * BREAK_own_slot (hang): a task leaves through the slot of the CPU that it is on
  * BREAK_used_late (assert): a slot is marked as used behind barrier (A)
  * BREAK_join_unlocked (assert): joining without the lock
- * BREAK_recheck (assert): who was woken does not look at the slots again
+ * BREAK_recheck (assert): a waiter that was woken does not look at the slots again
  */
 #include "weak.h"
 
 #define LAST	3		/* the transaction that is not committed any more */
-#define JOINER	2		/* CPUs; those who enter are on 0 and 1 */
+#define JOINER	2		/* CPUs; the tasks that enter are on 0 and 1 */
 #define COMMIT	3
 
 mtype = { running_, locked_down, switching };
@@ -237,7 +237,7 @@ inline close(cpu)
 #endif
 }
 
-/* The first slot that somebody is in, from 1 on. */
+/* The first slot that a task is in, from 1 on. */
 inline look(cpu)
 {
 	atomic {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * One of those who sync a file submits the data of all, fs/ext4/fsync.c.
+ * One of the tasks that sync a file submits the data of all, fs/ext4/fsync.c.
  *
  * Three tasks write a folio each and sync; the last one does it twice. One submission may
- * fail halfway, and its error is for who made it. The first task may lose patience and submit
- * without i_sync_seq; the others may not, so that nothing but a wakeup ends their sleep.
+ * fail halfway, and its error is for the task that made it. The first task may lose patience and
+ * submit without i_sync_seq; the others may not, so that nothing but a wakeup ends their sleep.
  *
- * Holds: who is told that all went well has his folio under writeback, and nobody sleeps
- * for ever.
+ * Holds: a task that is told that all went well has its folio under writeback, and no task
+ * sleeps for ever.
  *
  * The store that sets the dirty tag may reach memory late, until the full barrier (A). What is
  * looked at after cmpxchg() is looked at after its store, that is barrier (B).
@@ -21,8 +21,8 @@
  * BREAK_begun_before (assert): the submission under way is taken for one that begins later
  * BREAK_failure_counts (assert): one that failed counts as well
  * BREAK_sleep_late (hang): looks, then queues itself and does not look again
- * BREAK_wake_one (hang): one of those who wait is woken
- * BREAK_no_wake_failed (hang): one that failed wakes nobody
+ * BREAK_wake_one (hang): one of the waiters is woken
+ * BREAK_no_wake_failed (hang): one that failed wakes no task
  */
 #define TASKS	3
 #define GOAL(n)	((((n) + 3) / 2) * 2)

@@ -8,7 +8,7 @@
  * the slab after a grace period. What is in order here is so by triggers-owner.litmus;
  * triggers.litmus is about what a handle must see.
  *
- * Holds: nobody reads a page that left the slab, or through a NULL pointer. Nobody
+ * Holds: no handle reads a page that left the slab, or through a NULL pointer, nor
  * changes the triggers of block 1. On a sound filesystem block 0 has the triggers
  * asked for when the call returns. On a corrupted one a "yes" only says that the
  * journal_head was that of block 0 at the last look: it may have been away between
@@ -41,7 +41,7 @@ byte count;			/* its b_jcount */
 bool bh_locked;			/* BH_JournalHead of both blocks */
 bool in_slab = true;		/* its page can be allocated from */
 bool page = true;		/* its page is the slab's */
-byte reading, awaited;		/* who is in an RCU section; whom a grace period waits for */
+byte reading, awaited;		/* tasks in an RCU section; those a grace period waits for */
 
 #define ME	(1 << _pid)
 

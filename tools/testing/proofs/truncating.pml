@@ -7,7 +7,7 @@
  * as soon as the folio looks as if it was in place.
  *
  * Holds: when the log is given up the data is in place, or the truncation is committed. Blocks
- * are not freed while they are written, nor written when they have been freed. Nobody waits
+ * are not freed while they are written, nor written when they have been freed. No task waits
  * for ever.
  *
  * The store of the state may reach memory late, until smp_wmb(). What of a folio that has been

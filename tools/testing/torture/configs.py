@@ -43,7 +43,7 @@ CONFIGS = {
     "ext4-inactive": _inactive("-J size=4 -O orphan_file", "all"),
     # Small blocks make for files whose extents need several leaves: they are removed in pieces.
     "ext4-inactive-1k": _inactive("-b 1024 -J size=4 -O orphan_file", "all", "heavy"),
-    # Of small files it leaves few to workers where everybody syncs.
+    # Of small files it leaves few to workers where every task syncs.
     "ext4-inactive-auto": _inactive("-b 1024 -J size=4 -O orphan_file", "auto", "heavy"),
     "ext4-inactive-sync": _inactive("-b 1024 -J size=2 -O orphan_file", "sync", "heavy"),
     "ext4-inactive-journal": _inactive("-b 1024 -J size=8 -O orphan_file", "all,data=journal",

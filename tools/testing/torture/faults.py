@@ -114,7 +114,7 @@ class Remount(Fault):
                               self.config.mount.encode())
                 self.done += flags != MS_REMOUNT
             except OSError as error:
-                if error.errno != errno.EBUSY:      # Somebody has a file open for writing.
+                if error.errno != errno.EBUSY:      # A task has a file open for writing.
                     raise
             time.sleep(self.rng.random() * 0.02)
 
@@ -169,7 +169,7 @@ class Full(Fault):
 
 
 class Quota(Fault):
-    """A user who may not have more, from whom every operation comes."""
+    """Every operation is that of a user at the limit of a quota."""
 
     profile = "reuse"       # has no operation that needs to be root
     steps = 400

@@ -7,8 +7,9 @@ attributes of a worker are those after one of its operations, and that is none b
 one that a returned fsync covers. A fast commit of ext4 has all changes of names so far, so it
 keeps that order, too.
 
-Data is not in that order. A file is written in sectors that say who wrote them, so for each it is
-known what it may hold: what it did when the file was last synced, or anything it was given since.
+Data is not in that order. A file is written in sectors that say which operation wrote them, so for
+each it is known what it may hold: what it did when the file was last synced, or anything it was
+given since.
 
 An operation is a tuple (start, end, kind, *arguments), times in nanoseconds.
 """
@@ -35,7 +36,7 @@ def pattern(fid, gen, first, count):
 
 
 def stamp(sector):
-    """Who wrote a sector: (fid, gen, sector number), ZERO, or None if nobody did."""
+    """What wrote a sector: (fid, gen, sector number), ZERO, or None if no operation did."""
     if sector == ZEROS:
         return ZERO
     magic, *who = STAMP.unpack_from(sector)

@@ -2,7 +2,7 @@
 """A worker's operations, on record before they begin and when they have ended.
 
 Each is two lines of JSON, ["begin", kind, *arguments] and ["end", start, end, kind, *arguments],
-of which each is written by one write(2), in time for whoever kills the guest.
+of which each is written by one write(2), in time for the program that kills the guest.
 """
 
 import json

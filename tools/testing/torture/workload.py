@@ -67,7 +67,7 @@ class Runner:
         self.syncs = 0
         self.late = []          # syncs that another did not wait for
         self.late_fid = None    # the file they are of
-        self.unheard = {}       # fid: the error that such a sync had, and nobody else will get
+        self.unheard = {}       # fid: the error that such a sync had, and no other sync will get
 
     def path(self, name):
         return os.path.join(self.top, name) if name else self.top
@@ -252,9 +252,9 @@ class Runner:
             os.close(fd)
 
     def do_fsync(self, fid):
-        """Every now and then two at once: who comes back first has the data on disk, too.
+        """Every now and then two at once: the first that comes back has the data on disk, too.
 
-        Each opens the file for himself. An error is reported once for each opening, so of two
+        Each opens the file for itself. An error is reported once for each opening, so of two
         that share one the other would return 0. A file without a name has one opening only.
         """
         self.syncs += 1
@@ -271,7 +271,7 @@ class Runner:
             future.result()
 
     def settle(self):
-        """Until whoever syncs has come back."""
+        """Wait until the late syncs have come back."""
         concurrent.futures.wait(self.late)
         for future in self.late:
             if future.exception():
@@ -317,7 +317,7 @@ PROFILES = {
               "truncate": 2, "fallocate": 2, "fsync": 14, "fdatasync": 8, "syncfs": 1},
     # Much is written to many files between two syncs: fast commits of several blocks.
     "many": {"creat": 10, "write": 60, "unlink": 2, "fsync": 2, "fdatasync": 1},
-    # Everybody syncs: what is done while somebody else's commit, or fast commit, is under way.
+    # Every worker syncs: what is done while another worker's commit, or fast commit, is under way.
     "storm": {"creat": 6, "unlink": 4, "rename": 3, "link": 2, "write": 14, "fsync": 16,
               "fdatasync": 8},
     "unlink": {"creat": 16, "write": 10, "large": 3, "scatter": 2, "unlink": 12, "hold": 14,
@@ -596,7 +596,7 @@ class Sequence(Runner):
     """Sequences of steps, each in a directory of its own."""
 
     def prepare(self, number):
-        """What is there before sequence @number; whoever calls this syncs it."""
+        """What is there before sequence @number; the caller syncs it."""
         top = f"s{number}"
         self.do("mkdir", top)
         self.do("mkdir", f"{top}/D")

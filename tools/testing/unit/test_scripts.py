@@ -119,7 +119,7 @@ class TestRoundTrip(Workbench):
 
         self.run_script('tree')
         first = self.git(self.linux, 'rev-parse', 'stack')
-        # from nothing but patches/, elsewhere, by someone else: the same ids and bytes
+        # from nothing but patches/, elsewhere, by another user: the same ids and bytes
         (self.dir / '.gitconfig').write_text('[user]\nname = B\nemail = b@b\n[diff]\nnoprefix = 1\n'
                                              'context = 7\n[format]\nsignature = me\n')
         shutil.rmtree(self.top / 'build')
