@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit tests of the queue of inodes whose removal is left to workers.
+ * KUnit tests of the queue of deferred inodes.
  */
 
 #include <kunit/test.h>
@@ -45,7 +45,8 @@ static void test_end(struct ext4_inactive *q)
 {
 }
 
-static unsigned int test_process(struct ext4_inactive *q, struct ext4_inactive_item **items,
+static unsigned int test_process(struct ext4_inactive *q,
+				 struct ext4_inactive_item **items,
 				 unsigned int nr)
 {
 	struct inactive_test *t = to_test(q);
@@ -61,7 +62,8 @@ static unsigned int test_process(struct ext4_inactive *q, struct ext4_inactive_i
 	for (i = 0; i < nr; i++) {
 		if (items[i]->ino < NR_INO)
 			atomic_inc(&t->seen[items[i]->ino]);
-		t->order[(unsigned int)(atomic_inc_return(&t->nr) - 1) % NR_INO] = items[i]->ino;
+		t->order[(unsigned int)(atomic_inc_return(&t->nr) - 1) %
+			 NR_INO] = items[i]->ino;
 	}
 	wake_up(&t->wait);
 	return nr;
@@ -112,19 +114,23 @@ static bool park(struct inactive_test *t, u32 ino, u64 clusters, bool heavy)
 	return true;
 }
 
-/* All of @nr were worked on, each once. */
+/* Each of the first @nr items was processed exactly once. */
 static void expect_all(struct inactive_test *t, unsigned int nr)
 {
 	unsigned int i;
 
 	for (i = 0; i < nr; i++)
-		KUNIT_EXPECT_EQ_MSG(t->test, atomic_read(&t->seen[i]), 1, "inode %u", i);
+		KUNIT_EXPECT_EQ_MSG(t->test, atomic_read(&t->seen[i]), 1,
+				    "inode %u", i);
 	KUNIT_EXPECT_EQ(t->test, atomic_read(&t->nr), nr);
 	KUNIT_EXPECT_EQ(t->test, ext4_inactive_nr(&t->q, true), 0);
 	KUNIT_EXPECT_EQ(t->test, percpu_counter_sum(&t->q.clusters), 0);
 }
 
-/* The worker comes without being asked, also for the list of a CPU that is not there. */
+/*
+ * The workers start without a kick, also for the list of a CPU that is not
+ * online.
+ */
 static void test_worker(struct kunit *test)
 {
 	struct inactive_test *t = test->priv;
@@ -141,12 +147,13 @@ static void test_worker(struct kunit *test)
 		ext4_inactive_add(item, false);
 	}
 	KUNIT_EXPECT_TRUE(test, park(t, nr++, 1000, true));
-	KUNIT_EXPECT_TRUE(test, wait_event_timeout(t->wait, !ext4_inactive_nr(&t->q, true) &&
-						   atomic_read(&t->nr) == nr, TIMEOUT));
+	KUNIT_EXPECT_TRUE(test, wait_event_timeout(t->wait,
+			!ext4_inactive_nr(&t->q, true) &&
+			atomic_read(&t->nr) == nr, TIMEOUT));
 	expect_all(t, nr);
 }
 
-/* A worker that may not begin tries again. */
+/* A worker needs ->begin(), and retries if ->process() does nothing. */
 static void test_worker_retries(struct kunit *test)
 {
 	struct inactive_test *t = test->priv;
@@ -161,8 +168,8 @@ static void test_worker_retries(struct kunit *test)
 	msleep(20);
 	KUNIT_EXPECT_EQ(test, ext4_inactive_nr(&t->q, true), 1);
 	WRITE_ONCE(t->refuse, false);
-	KUNIT_EXPECT_TRUE(test, wait_event_timeout(t->wait, !ext4_inactive_nr(&t->q, true),
-						   TIMEOUT));
+	KUNIT_EXPECT_TRUE(test, wait_event_timeout(t->wait,
+			!ext4_inactive_nr(&t->q, true), TIMEOUT));
 	expect_all(t, 1);
 }
 
@@ -181,14 +188,14 @@ static void test_limits(struct kunit *test)
 	}
 	KUNIT_EXPECT_TRUE(test, ext4_inactive_full(&t->q, false));
 	KUNIT_EXPECT_FALSE(test, park(t, i, 1, false));
-	/* Who cannot do the work himself gets one. */
+	/* Callers that cannot remove the inode are exempt from the limit. */
 	item = ext4_inactive_get_item(&t->q, 1, false, false);
 	KUNIT_EXPECT_NOT_NULL(test, item);
 	if (item) {
 		item->ino = i++;
 		ext4_inactive_add(item, true);
 	}
-	/* The heavy ones have limits of their own. */
+	/* The heavy lists have limits of their own. */
 	for (; i < 41 + 40 * EXT4_INACTIVE_HEAVY; i++)
 		KUNIT_EXPECT_TRUE(test, park(t, i, 1, true));
 	KUNIT_EXPECT_FALSE(test, park(t, i, 1, true));
@@ -196,12 +203,12 @@ static void test_limits(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, ext4_inactive_nr(&t->q, true), i);
 	KUNIT_EXPECT_TRUE(test, ext4_inactive_flush(&t->q, true));
 	expect_all(t, i);
-	/* None, also for who has seen a batch begin that has ended since. */
+	/* A stale ->busy must not make the count negative. */
 	t->q.heavy[0].busy = 5;
 	KUNIT_EXPECT_EQ(test, ext4_inactive_nr(&t->q, false), 0);
 	t->q.heavy[0].busy = 0;
 
-	/* Nothing is lost when there is no room: the last one may go beyond. */
+	/* Limit checked before the item is counted: the last may exceed it. */
 	t->q.max_clusters = 1000000;
 	KUNIT_EXPECT_TRUE(test, park(t, i++, 999999, true));
 	KUNIT_EXPECT_TRUE(test, park(t, i++, 1000000, true));
@@ -213,7 +220,7 @@ static void test_limits(struct kunit *test)
 	expect_all(t, i);
 }
 
-/* Oldest first, in batches; what is not done stays first. */
+/* Oldest first, in batches; items that are not done stay first. */
 static void test_order(struct kunit *test)
 {
 	struct inactive_test *t = test->priv;
@@ -243,7 +250,7 @@ static void test_order(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, ext4_inactive_progress(&t->q));
 }
 
-/* Heavy ones are done one at a time, and only if they are asked for. */
+/* Heavy items are processed one at a time, and only if requested. */
 static void test_heavy(struct kunit *test)
 {
 	struct inactive_test *t = test->priv;
@@ -268,11 +275,11 @@ static int flusher(void *data)
 	ext4_inactive_flush(&t->q, true);
 	while (!kthread_should_stop())
 		schedule_timeout_interruptible(1);
-	/* What the worker had begun is done when flush returns. */
+	/* A batch begun by the worker is done when flush returns. */
 	return atomic_read(&t->nr);
 }
 
-/* Who flushes waits for the batch that a worker is at. */
+/* Flush waits for the batch that a worker is processing. */
 static void test_flush_waits(struct kunit *test)
 {
 	DECLARE_COMPLETION_ONSTACK(block);
@@ -281,24 +288,26 @@ static void test_flush_waits(struct kunit *test)
 
 	t->block = &block;
 	KUNIT_EXPECT_TRUE(test, park(t, 0, 1, false));
-	KUNIT_ASSERT_TRUE(test, wait_for_completion_timeout(&t->in_process, TIMEOUT));
+	KUNIT_ASSERT_TRUE(test,
+			  wait_for_completion_timeout(&t->in_process, TIMEOUT));
 	task = kthread_run(flusher, t, "inactive-flush");
 	KUNIT_EXPECT_FALSE(test, IS_ERR(task));
 	msleep(20);
 	if (!IS_ERR(task)) {
-		KUNIT_EXPECT_EQ(test, READ_ONCE(task->__state), TASK_UNINTERRUPTIBLE);
+		KUNIT_EXPECT_EQ(test, READ_ONCE(task->__state),
+				TASK_UNINTERRUPTIBLE);
 		KUNIT_EXPECT_EQ(test, atomic_read(&t->nr), 0);
 	}
 	complete_all(&block);
 	if (!IS_ERR(task))
 		KUNIT_EXPECT_EQ(test, kthread_stop(task), 1);
-	KUNIT_EXPECT_TRUE(test, wait_event_timeout(t->wait, !ext4_inactive_nr(&t->q, true),
-						   TIMEOUT));
+	KUNIT_EXPECT_TRUE(test, wait_event_timeout(t->wait,
+			!ext4_inactive_nr(&t->q, true), TIMEOUT));
 	expect_all(t, 1);
 	t->block = NULL;
 }
 
-/* Nothing is worked on after the queue is destroyed, and nothing leaks. */
+/* No item is processed after the queue is destroyed, and none is leaked. */
 static void test_destroy(struct kunit *test)
 {
 	struct inactive_test *t = test->priv;
@@ -349,8 +358,9 @@ static int adder_thread(void *data)
 }
 
 /*
- * Several park, help and flush while the workers work: each inode is done once, no list grows
- * beyond its limit, and the workers do the rest when nobody asks any more.
+ * Several tasks add, process and flush concurrently with the workers: each item
+ * is processed once, no batch exceeds its limit, and the workers finish the
+ * rest.
  */
 static void test_concurrent(struct kunit *test)
 {
@@ -363,40 +373,50 @@ static void test_concurrent(struct kunit *test)
 	for (i = 0; i < ADDERS; i++) {
 		adders[i].t = t;
 		adders[i].first = i * (NR_INO / ADDERS);
-		adders[i].task = kthread_create(adder_thread, &adders[i], "inactive-add/%u", i);
+		adders[i].task = kthread_create(adder_thread, &adders[i],
+						"inactive-add/%u", i);
 		KUNIT_ASSERT_FALSE(test, IS_ERR(adders[i].task));
-		kthread_bind(adders[i].task, cpumask_nth(i % num_online_cpus(), cpu_online_mask));
+		kthread_bind(adders[i].task, cpumask_nth(i % num_online_cpus(),
+							 cpu_online_mask));
 	}
 	for (i = 0; i < ADDERS; i++)
 		wake_up_process(adders[i].task);
-	KUNIT_EXPECT_TRUE(test, wait_event_timeout(t->wait, atomic_read(&t->nr) >= NR_INO &&
-						   !ext4_inactive_nr(&t->q, true), TIMEOUT));
+	KUNIT_EXPECT_TRUE(test, wait_event_timeout(t->wait,
+			atomic_read(&t->nr) >= NR_INO &&
+			!ext4_inactive_nr(&t->q, true), TIMEOUT));
 	for (i = 0; i < ADDERS; i++)
 		kthread_stop(adders[i].task);
 	KUNIT_EXPECT_LE(test, t->largest, 16);
 	expect_all(t, NR_INO);
 }
 
-/* First row that fits. 2: whatever. */
+/* The first matching row applies. ANY matches 0 and 1. */
 static const struct {
 	u8 mode;
-	/* eligible, must_not_work, over_limit, limited, tight, heavy, committed, young, split */
+	/*
+	 * eligible, must_not_work, over_limit, limited, tight, heavy,
+	 * committed, young, split
+	 */
 	u8 facts[9];
 	enum ext4_inactive_verdict verdict;
 } rows[] = {
 #define ANY	2
 #define MODE(m)	(1 << EXT4_INACTIVE_##m)
 #define ON	(MODE(AUTO) | MODE(ALL) | MODE(SYNC))
-	{ MODE(OFF), { ANY, ANY, ANY, ANY, ANY, ANY, ANY, ANY, ANY }, EXT4_INACTIVE_NOT_ELIGIBLE },
-	{ ON, { 0, ANY, ANY, ANY, ANY, ANY, ANY, ANY, ANY }, EXT4_INACTIVE_NOT_ELIGIBLE },
+	{ MODE(OFF), { ANY, ANY, ANY, ANY, ANY, ANY, ANY, ANY, ANY },
+	  EXT4_INACTIVE_NOT_ELIGIBLE },
+	{ ON, { 0, ANY, ANY, ANY, ANY, ANY, ANY, ANY, ANY },
+	  EXT4_INACTIVE_NOT_ELIGIBLE },
 	{ ON, { 1, 1, ANY, ANY, ANY, 0, ANY, ANY, ANY }, EXT4_INACTIVE_PARK },
-	{ ON, { 1, 1, ANY, ANY, ANY, 1, ANY, ANY, ANY }, EXT4_INACTIVE_PARK_HEAVY },
+	{ ON, { 1, 1, ANY, ANY, ANY, 1, ANY, ANY, ANY },
+	  EXT4_INACTIVE_PARK_HEAVY },
 	{ ON, { 1, 0, 1, ANY, ANY, ANY, ANY, ANY, ANY }, EXT4_INACTIVE_LIMIT },
 	{ ON, { 1, 0, 0, 1, ANY, ANY, ANY, ANY, ANY }, EXT4_INACTIVE_LIMITED },
 	{ ON, { 1, 0, 0, 0, 1, 0, ANY, ANY, ANY }, EXT4_INACTIVE_TIGHT },
 	{ ON, { 1, 0, 0, 0, 1, 1, ANY, ANY, ANY }, EXT4_INACTIVE_PARK_NOW },
 	{ ON, { 1, 0, 0, 0, 0, 1, ANY, ANY, ANY }, EXT4_INACTIVE_PARK_HEAVY },
-	{ MODE(ALL) | MODE(SYNC), { 1, 0, 0, 0, 0, 0, ANY, ANY, ANY }, EXT4_INACTIVE_PARK },
+	{ MODE(ALL) | MODE(SYNC), { 1, 0, 0, 0, 0, 0, ANY, ANY, ANY },
+	  EXT4_INACTIVE_PARK },
 	{ MODE(AUTO), { 1, 0, 0, 0, 0, 0, 1, ANY, ANY }, EXT4_INACTIVE_PARK },
 	{ MODE(AUTO), { 1, 0, 0, 0, 0, 0, 0, 1, ANY }, EXT4_INACTIVE_YOUNG },
 	{ MODE(AUTO), { 1, 0, 0, 0, 0, 0, 0, 0, 1 }, EXT4_INACTIVE_SPLIT },
@@ -434,17 +454,20 @@ static void test_decide(struct kunit *test)
 			};
 
 			for (row = 0; row < ARRAY_SIZE(rows); row++)
-				if (rows[row].mode & (1 << mode) && fits(rows[row].facts, bits))
+				if (rows[row].mode & (1 << mode) &&
+				    fits(rows[row].facts, bits))
 					break;
 			KUNIT_ASSERT_LT(test, row, ARRAY_SIZE(rows));
 			used |= 1 << row;
-			KUNIT_EXPECT_EQ_MSG(test, ext4_inactive_decide(&f), rows[row].verdict,
-					    "mode %u, bits %#x, row %u", mode, bits, row);
+			KUNIT_EXPECT_EQ_MSG(test, ext4_inactive_decide(&f),
+					    rows[row].verdict,
+					    "mode %u, bits %#x, row %u", mode,
+					    bits, row);
 		}
 	KUNIT_EXPECT_EQ(test, used, (1 << ARRAY_SIZE(rows)) - 1);
 }
 
-/* The credits of a batch are enough, and no more than that, for the groups that it has. */
+/* The credits of a batch are exactly those that its groups need. */
 static void test_credits(struct kunit *test)
 {
 	enum { GROUPS = 12, INODES = 32, EXTENTS = 8 };
@@ -452,29 +475,35 @@ static void test_credits(struct kunit *test)
 	struct rnd_state rnd;
 	unsigned int round;
 
-	extents = kunit_kcalloc(test, INODES * EXTENTS, sizeof(*extents), GFP_KERNEL);
+	extents = kunit_kcalloc(test, INODES * EXTENTS, sizeof(*extents),
+				GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, extents);
 	prandom_seed_state(&rnd, 1);
 	for (round = 0; round < 1000; round++) {
-		/* From all in one group to most in a group of their own. */
-		unsigned int spread = 1 + round % GROUPS, last = GROUPS, group = 0;
+		/* From all extents in one group to most in separate groups. */
+		unsigned int spread = 1 + round % GROUPS;
+		unsigned int last = GROUPS, group = 0;
 		unsigned long blocks = 0, numbers = 0;
 		unsigned int i, j, next, nr = 0, credits = 0;
 
 		for (i = 0; i < INODES; i++) {
 			next = prandom_u32_state(&rnd) % (EXTENTS + 1);
 			for (j = nr; j < nr + next; j++) {
-				extents[j].fe_group = prandom_u32_state(&rnd) % spread;
+				extents[j].fe_group =
+					prandom_u32_state(&rnd) % spread;
 				blocks |= BIT(extents[j].fe_group);
 			}
-			/* They come in the order of their numbers. */
-			group += !(prandom_u32_state(&rnd) % 8) && group + 1 < GROUPS;
+			/* Inodes come in the order of their numbers. */
+			group += !(prandom_u32_state(&rnd) % 8) &&
+				 group + 1 < GROUPS;
 			numbers |= BIT(group);
-			credits += ext4_inactive_bitmap_credits(extents, nr, next, group != last);
+			credits += ext4_inactive_bitmap_credits(
+				extents, nr, next, group != last);
 			last = group;
 			nr += next;
 			KUNIT_ASSERT_EQ(test, credits,
-					2 * (hweight_long(blocks) + hweight_long(numbers)));
+					2 * (hweight_long(blocks) +
+					     hweight_long(numbers)));
 		}
 	}
 }

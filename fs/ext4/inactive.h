@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The second half of removing an inode, done later by somebody else.
+ * Inode inactivation: the second half of removing an inode, done later by a
+ * worker.
  *
- * An inode that has lost its last link and its last user is in the orphan file, so what is
- * left to do (give its blocks and its number back) may as well be done after a crash. Until
- * then ext4 keeps no inode for it, just its number, in a struct ext4_inactive_item.
+ * An inode without links and users is in the orphan file, so the rest (freeing
+ * its blocks and its number) can be done any time, even after a crash. Until
+ * then ext4 does not keep the inode in memory, only its number, in a struct
+ * ext4_inactive_item.
  */
 
 #ifndef _EXT4_INACTIVE_H
@@ -19,11 +21,11 @@
 
 /**
  * enum ext4_inactive_mode - mount option "inactivate="
- * @EXT4_INACTIVE_OFF: whoever drops the last reference of an inode removes it
- * @EXT4_INACTIVE_AUTO: leave it to a worker where that pays
- * @EXT4_INACTIVE_ALL: leave it to a worker wherever that is possible
- * @EXT4_INACTIVE_SYNC: forget the inode, look its number up again and remove it at once; all
- *	the code and none of the timing, for tests
+ * @EXT4_INACTIVE_OFF: the task that drops the last reference removes the inode
+ * @EXT4_INACTIVE_AUTO: leave it to a worker if that pays off
+ * @EXT4_INACTIVE_ALL: leave it to a worker whenever that is possible
+ * @EXT4_INACTIVE_SYNC: evict the inode, look its number up again and remove it
+ *	at once; runs all of the code without the timing, for tests
  */
 enum ext4_inactive_mode {
 	EXT4_INACTIVE_OFF,
@@ -33,17 +35,18 @@ enum ext4_inactive_mode {
 };
 
 /**
- * enum ext4_inactive_verdict - who removes an inode, and when
- * @EXT4_INACTIVE_NOT_ELIGIBLE: whoever dropped the last reference, at once: nobody else can
- * @EXT4_INACTIVE_LIMIT: the same: enough is parked, or there is no memory for the item
+ * enum ext4_inactive_verdict - which task removes an inode, and when
+ * @EXT4_INACTIVE_NOT_ELIGIBLE: at once, by the task that dropped the last
+ *	reference: deferring is off or not possible
+ * @EXT4_INACTIVE_LIMIT: the same: queue full, or no memory for the item
  * @EXT4_INACTIVE_LIMITED: the same: the owner may be about to need the space
- * @EXT4_INACTIVE_TIGHT: the same: anybody may
- * @EXT4_INACTIVE_YOUNG: the same: what was logged to create the inode is not on disk yet
- * @EXT4_INACTIVE_SPLIT: the same: later would mean to log the same blocks twice
- * @EXT4_INACTIVE_PARK: the worker of a CPU, in a batch
- * @EXT4_INACTIVE_PARK_HEAVY: one of the few workers for what takes long
+ * @EXT4_INACTIVE_TIGHT: the same: any task may be about to need the space
+ * @EXT4_INACTIVE_YOUNG: the same: creation of the inode is not yet on disk
+ * @EXT4_INACTIVE_SPLIT: the same: deferring would log the same blocks twice
+ * @EXT4_INACTIVE_PARK: by the worker of a CPU, in a batch
+ * @EXT4_INACTIVE_PARK_HEAVY: by one of the workers for heavy inodes
  * @EXT4_INACTIVE_PARK_NOW: the same, without delay
- * @EXT4_INACTIVE_VERDICTS: how many there are
+ * @EXT4_INACTIVE_VERDICTS: number of verdicts
  */
 enum ext4_inactive_verdict {
 	EXT4_INACTIVE_NOT_ELIGIBLE,
@@ -59,18 +62,20 @@ enum ext4_inactive_verdict {
 };
 
 /**
- * struct ext4_inactive_facts - what ext4_inactive_decide() looks at
- * @mode: of the mount
- * @eligible: the second half is safe to leave for later
- * @must_not_work: the caller reclaims memory, has a handle open, or the filesystem is frozen
+ * struct ext4_inactive_facts - input of ext4_inactive_decide()
+ * @mode: mode of the mount
+ * @eligible: deferring the second half is safe
+ * @must_not_work: the caller is in memory reclaim or in a NOFS context such as
+ *	an open handle, or the filesystem is frozen
  * @heavy: removal may take several transactions
- * @limited: a quota limits what the owner may have; nobody who hits it waits for us
+ * @limited: a quota limits the owner, and reaching the limit does not process
+ *	the queue
  * @tight: few free blocks
- * @over_limit: as many inodes or blocks are parked as may be
- * @committed: the transaction that removed the last name has been committed already
+ * @over_limit: the limits of deferred inodes or blocks are reached
+ * @committed: the transaction that removed the last name is committed
  * @young: created within the last two commit intervals
- * @split: commits follow each other so closely, or so many of the inodes that were parked have
- *	missed the transaction that removed their name, that parking means to log more
+ * @split: commits are so frequent, or so many deferred inodes missed the
+ *	transaction that removed their name, that deferring logs more blocks
  */
 struct ext4_inactive_facts {
 	enum ext4_inactive_mode mode;
@@ -86,10 +91,10 @@ struct ext4_inactive_facts {
 };
 
 /**
- * ext4_inactive_decide() - should the removal of an inode be left to a worker?
- * @f: what is known about the inode and the filesystem
+ * ext4_inactive_decide() - decide whether to defer the removal of an inode
+ * @f: state of the inode and the filesystem
  *
- * Context: Any. No side effects: KUnit has the table.
+ * Context: Any. No side effects.
  * Return: the verdict.
  */
 static inline enum ext4_inactive_verdict
@@ -97,7 +102,7 @@ ext4_inactive_decide(const struct ext4_inactive_facts *f)
 {
 	if (f->mode == EXT4_INACTIVE_OFF || !f->eligible)
 		return EXT4_INACTIVE_NOT_ELIGIBLE;
-	/* No limit: there are few of them, and they cannot do the work themselves. */
+	/* No limit: such callers are few, and cannot remove the inode. */
 	if (f->must_not_work)
 		return f->heavy ? EXT4_INACTIVE_PARK_HEAVY : EXT4_INACTIVE_PARK;
 	if (f->over_limit)
@@ -108,7 +113,7 @@ ext4_inactive_decide(const struct ext4_inactive_facts *f)
 		return f->heavy ? EXT4_INACTIVE_PARK_NOW : EXT4_INACTIVE_TIGHT;
 	if (f->heavy)
 		return EXT4_INACTIVE_PARK_HEAVY;
-	/* Nothing is logged twice if what was logged with the name is on disk. */
+	/* Once that transaction is on disk, no block is logged twice. */
 	if (f->mode != EXT4_INACTIVE_AUTO || f->committed)
 		return EXT4_INACTIVE_PARK;
 	if (f->young)
@@ -127,21 +132,21 @@ struct ext4_inactive_batch;
 struct ext4_inactive_list;
 
 /**
- * struct ext4_inactive_item - an inode that has been parked
+ * struct ext4_inactive_item - a deferred inode
  * @node: in &ext4_inactive_list.parked or &ext4_inactive_list.taken
- * @list: whose item it is
- * @ino: number
- * @generation: to tell it from whatever has the number by mistake
+ * @list: list that the item belongs to
+ * @ino: inode number
+ * @generation: detects that the number is used by another inode
  * @orphan_idx: its slot in the orphan file
  * @orphan_tid: transaction that wrote the slot
- * @clusters: that will be free
- * @now: somebody is about to need them
- * @heavy: may take several turns
- * @cut: where it has been cut off, a block of the file; 0: not yet
- * @tries: turns that have not cut off anything since
- * @worked: in this turn something was done, if not all
+ * @clusters: number of clusters that will be freed
+ * @now: the space is about to be needed
+ * @heavy: removal may take several turns
+ * @cut: file block of the last cut; 0: none yet
+ * @tries: turns without progress since
+ * @worked: removed in part in this turn, but not completely
  * @sync: for EXT4_INACTIVE_SYNC
- * @committed: @orphan_tid was, when this was parked
+ * @committed: @orphan_tid was committed when the item was created
  */
 struct ext4_inactive_item {
 	struct llist_node node;
@@ -162,17 +167,18 @@ struct ext4_inactive_item {
 
 /**
  * struct ext4_inactive_list - items for one worker
- * @parked: added to without lock by whoever parks
- * @nr: items of this list: about to be parked, in @parked or @taken, or being worked on
+ * @parked: new items, added without a lock
+ * @nr: items of this list: about to be added, in @parked or @taken, or being
+ *	processed
  * @work: the worker
- * @owner: what the list belongs to
- * @lock: held while a batch is worked on
+ * @owner: queue that the list belongs to
+ * @lock: held while a batch is processed
  * @taken: from @parked, oldest first; protected by @lock
- * @busy: items that are being worked on; written with @lock held
- * @stalled: the last of them is held up by another task; written with @lock held
- * @worker: who removes inodes of this list together, else NULL; written with @lock held, so who
- *	finds himself there holds it
- * @batch: those inodes, of @worker
+ * @busy: number of items being processed; written with @lock held
+ * @stalled: another task stalls the last of them; written with @lock held
+ * @worker: task that removes inodes of this list in a batch, or NULL; written
+ *	with @lock held, so if this is current, current holds @lock
+ * @batch: inodes that @worker removes
  */
 struct ext4_inactive_list {
 	struct llist_head parked;
@@ -187,51 +193,59 @@ struct ext4_inactive_list {
 	struct ext4_inactive_batch *batch;
 };
 
-#define EXT4_INACTIVE_HEAVY	2	/* lists of inodes whose removal takes long */
+#define EXT4_INACTIVE_HEAVY	2	/* lists of inodes with many extents */
 #define EXT4_INACTIVE_BATCH_MAX	64
-#define EXT4_INACTIVE_TRIES	16	/* to cut off a piece of an inode that others have */
-/* What is less is not heavy, whatever the extents look like. */
+#define EXT4_INACTIVE_TRIES	16	/* to lock a piece that is in use */
+/* An inode with fewer blocks is not heavy, whatever its extents are. */
 #define EXT4_INACTIVE_HEAVY_BLOCKS	256
-/* Do not park if more than one of so many is expected to miss its transaction, ... */
+/*
+ * Do not defer if more than 1 in SPLIT_ODDS inodes is expected to miss its
+ * transaction, ...
+ */
 #define EXT4_INACTIVE_SPLIT_ODDS	64
-/* ... or if of so many more than one in ODDS_SEEN has; not for so many seconds. */
+/*
+ * ... or if in a window of WINDOW inodes more than 1 in ODDS_SEEN did; back off
+ * for BACK_OFF seconds.
+ */
 #define EXT4_INACTIVE_WINDOW		8192
 #define EXT4_INACTIVE_ODDS_SEEN		20
 #define EXT4_INACTIVE_BACK_OFF		10
-/* So few inodes are not enough: remove those that are parked. */
+/* Deferred inodes are removed if no more inodes than this are free. */
 #define EXT4_INACTIVE_FEW_INODES	256
-/* So often somebody who finds no space looks for something that is parked. */
+/* Maximum number of times an allocation processes the queue on ENOSPC. */
 #define EXT4_INACTIVE_RETRIES		4096
 
 /**
- * struct ext4_inactive_ops - what the queue does not know
- * @begin: may a worker start now? If so, whatever keeps the filesystem as it is (mounted, not
- *	read-only) is held until @end. Does not sleep for long.
- * @end: a worker has done its batch
- * @process: remove the inodes of @nr items, in the order it likes, and return how many it is
- *	done with; these are first in the array then. The others are tried again, at once if
- *	there are such that are done, or if the first has &ext4_inactive_item.worked set. The
- *	items are the queue's. They are of one list, whose lock is held.
+ * struct ext4_inactive_ops - filesystem callbacks of the queue
+ * @begin: check if a worker may start now. If so, keep the filesystem mounted
+ *	and writable until @end. Does not sleep for long.
+ * @end: a worker has finished its batch
+ * @process: remove the inodes of @nr items, in any order, and return the number
+ *	of items that are done, which are moved to the front of the array. The
+ *	rest is retried: at once if any item is done, or if the first has
+ *	&ext4_inactive_item.worked set. The queue keeps ownership of the items.
+ *	They are of one list, and its lock is held.
  */
 struct ext4_inactive_ops {
 	bool (*begin)(struct ext4_inactive *q);
 	void (*end)(struct ext4_inactive *q);
-	unsigned int (*process)(struct ext4_inactive *q, struct ext4_inactive_item **items,
+	unsigned int (*process)(struct ext4_inactive *q,
+				struct ext4_inactive_item **items,
 				unsigned int nr);
 };
 
 /**
- * struct ext4_inactive - all that is parked of a filesystem
- * @ops: see there
- * @light: lists per CPU; where a task runs only decides whose line it writes to
- * @heavy: lists for what takes long
- * @next_heavy: which of them is next
- * @clusters: that are to be freed by what is parked, not by what is being worked on
- * @done: batches that have been worked on, ever
- * @max_nr: items of a list
- * @max_clusters: clusters
- * @batch: items in a batch
- * @delay_ms: from the first item of a batch to its work
+ * struct ext4_inactive - queue of the deferred inodes of a filesystem
+ * @ops: see &struct ext4_inactive_ops
+ * @light: per-CPU lists; the CPU only selects the cache line to write to
+ * @heavy: lists for inodes that take long to remove
+ * @next_heavy: selects the next of them, round-robin
+ * @clusters: clusters of queued items, without those being processed
+ * @done: number of batches that made progress
+ * @max_nr: maximum number of items in a list
+ * @max_clusters: maximum number of clusters
+ * @batch: maximum number of items in a batch
+ * @delay_ms: from the first item of a batch to its processing
  */
 struct ext4_inactive {
 	const struct ext4_inactive_ops *ops;
@@ -247,9 +261,9 @@ struct ext4_inactive {
 };
 
 /**
- * struct ext4_inactive_stats - what has been decided and done, for people
- * @verdicts: how often each
- * @batches: that have been removed, and pieces of large inodes
+ * struct ext4_inactive_stats - statistics for /proc/fs/ext4/<dev>/inactive
+ * @verdicts: how often each verdict was reached
+ * @batches: number of batches, including pieces of large inodes
  * @split: inodes that missed the transaction that removed their name
  */
 struct ext4_inactive_stats {
@@ -258,18 +272,21 @@ struct ext4_inactive_stats {
 	unsigned long split;
 };
 
-int ext4_inactive_queue_init(struct ext4_inactive *q, const struct ext4_inactive_ops *ops);
+int ext4_inactive_queue_init(struct ext4_inactive *q,
+			     const struct ext4_inactive_ops *ops);
 void ext4_inactive_queue_destroy(struct ext4_inactive *q);
 bool ext4_inactive_full(struct ext4_inactive *q, bool heavy);
-struct ext4_inactive_item *ext4_inactive_get_item(struct ext4_inactive *q, u64 clusters,
-						  bool heavy, bool limits);
+struct ext4_inactive_item *ext4_inactive_get_item(struct ext4_inactive *q,
+						  u64 clusters, bool heavy,
+						  bool limits);
 void ext4_inactive_add(struct ext4_inactive_item *item, bool now);
 unsigned long ext4_inactive_nr(struct ext4_inactive *q, bool busy);
 void ext4_inactive_kick(struct ext4_inactive *q);
 bool ext4_inactive_progress(struct ext4_inactive *q);
 bool ext4_inactive_flush(struct ext4_inactive *q, bool heavy);
-int ext4_inactive_bitmap_credits(const struct ext4_free_extent *extents, unsigned int nr,
-				 unsigned int next, bool first);
+int ext4_inactive_bitmap_credits(const struct ext4_free_extent *extents,
+				 unsigned int nr, unsigned int next,
+				 bool first);
 int ext4_init_inactive(void);
 void ext4_exit_inactive(void);
 

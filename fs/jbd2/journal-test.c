@@ -2,10 +2,11 @@
 /*
  * KUnit tests for jbd2, on a real journal
  *
- * Each test gets a memory-backed disk of its own. The journal takes its first
- * TEST_JOURNAL_BLOCKS blocks, the "filesystem" is the rest. The disk completes
- * every bio before submit_bio() returns, so a copy of its memory is what a
- * power cut at that moment leaves; it can also be told to fail writes.
+ * Each test gets a memory-backed disk of its own. The journal takes the first
+ * TEST_JOURNAL_BLOCKS blocks of the disk, the "filesystem" is the rest. The
+ * disk completes every bio before submit_bio() returns, so a copy of its
+ * memory is what a power cut at that moment leaves. It can be told to fail
+ * requests.
  */
 
 #include <kunit/interrupts.h>
@@ -32,7 +33,7 @@
 #define TEST_WAITERS		6
 /* Size of a tag without any of the 64bit and checksum features */
 #define TEST_TAG_BYTES		8
-/* What a descriptor holds less of them: header, one UUID, slack at the end */
+/* A descriptor block also holds a header, one UUID and slack at the end */
 #define TEST_TAGS_PER_BLOCK \
 	((TEST_BLOCKSIZE - sizeof(journal_header_t) - 16 - 16) / TEST_TAG_BYTES)
 
@@ -120,7 +121,7 @@ static struct test_disk *test_disk_create(struct kunit *test, const char *name)
 	return td;
 }
 
-/* What mke2fs would leave for an empty external journal. */
+/* Write an empty external journal, as mke2fs does. */
 static void test_mkjournal(struct test_disk *td)
 {
 	journal_superblock_t *sb = (journal_superblock_t *)td->mem;
@@ -151,7 +152,7 @@ static journal_t *test_journal_open(struct kunit *test, struct test_disk *td)
 	return journal;
 }
 
-/* Watches the log blocks that a commit takes, where it maps them. */
+/* State of the j_bmap callbacks that see the log blocks of a commit. */
 struct test_bmap {
 	unsigned int	calls;
 	unsigned int	fail_at;	/* this call fails; 0: none does */
@@ -165,7 +166,7 @@ struct test_env {
 	struct test_disk	*td;
 	journal_t		*journal;
 	struct test_bmap	bmap;
-	void			*token;		/* of the gate, see test_next_bmap() */
+	void			*token;		/* see test_next_bmap() */
 };
 
 /* The journal must be gone before the disk is. */
@@ -274,25 +275,28 @@ static void test_power_cut(struct kunit *test, const u8 *want)
 	kunit_release_action(test, test_disk_destroy, after);
 }
 
-/* Credits of the running transaction that CPUs keep. */
+/* Credits of the running transaction that are in per-CPU pools. */
 static int test_pooled(journal_t *journal)
 {
 	unsigned int cpu;
 	int sum = 0;
 
 	percpu_gate_for_each_used(cpu, &journal->j_gate)
-		sum += atomic_read(jbd2_pool(percpu_gate_slot(&journal->j_gate, cpu)));
+		sum += atomic_read(jbd2_pool(percpu_gate_slot(&journal->j_gate,
+							      cpu)));
 	return sum;
 }
 
-/* What the running transaction has promised to handles, for blocks and as reserved. */
+/* Credits promised to handles, for blocks and as reserved; not pooled ones. */
 static int test_charged(journal_t *journal)
 {
-	return atomic_read(&journal->j_running_transaction->t_outstanding_credits) -
+	transaction_t *t = journal->j_running_transaction;
+
+	return atomic_read(&t->t_outstanding_credits) -
 	       test_pooled(journal);
 }
 
-/* A stopped handle gives back what it did not use; nested ones are free. */
+/* A stopped handle gives back unused credits; nested handles charge none. */
 static void test_handle_accounting(struct kunit *test)
 {
 	struct test_env *env = test->priv;
@@ -323,17 +327,20 @@ static void test_handle_accounting(struct kunit *test)
 	KUNIT_EXPECT_PTR_EQ(test, NULL, journal_current_handle());
 }
 
-/* A commit uses one log block per buffer, its descriptors and a commit block. */
+/* A commit uses a log block per buffer, its descriptors and a commit block. */
 static void test_commit_blocks(struct kunit *test)
 {
-	static const unsigned int sizes[] = { 1, 2, 100, 121, 122, 123, 250, 300 };
+	static const unsigned int sizes[] = {
+		1, 2, 100, 121, 122, 123, 250, 300
+	};
 	struct test_env *env = test->priv;
 	journal_t *journal = env->journal;
 	unsigned long tags = TEST_TAGS_PER_BLOCK;
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
-		unsigned long used, min, max, log = journal->j_last - journal->j_first;
+		unsigned long log = journal->j_last - journal->j_first;
+		unsigned long used, min, max;
 		unsigned long head;
 
 		KUNIT_ASSERT_EQ(test, 0, jbd2_journal_flush(journal, 0));
@@ -343,12 +350,13 @@ static void test_commit_blocks(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, 0, jbd2_journal_force_commit(journal));
 
 		used = log - journal->j_free;
-		/* The first descriptor may or may not take one more tag. */
+		/* Allow for descriptors that hold up to two more tags. */
 		min = sizes[i] + DIV_ROUND_UP(sizes[i], tags + 2) + 1;
 		max = sizes[i] + DIV_ROUND_UP(sizes[i], tags) + 1;
 		KUNIT_EXPECT_GE(test, used, min);
 		KUNIT_EXPECT_LE(test, used, max);
-		KUNIT_EXPECT_EQ(test, used, (journal->j_head + log - head) % log);
+		KUNIT_EXPECT_EQ(test, used,
+				(journal->j_head + log - head) % log);
 		KUNIT_EXPECT_EQ(test, journal->j_commit_sequence,
 				journal->j_transaction_sequence - 1);
 	}
@@ -376,8 +384,8 @@ static int test_bmap(journal_t *journal, sector_t *block)
 }
 
 /*
- * A commit writes one block after the other and does not touch the space that
- * was promised to others. When it fails half way, no block is lost.
+ * A commit takes consecutive log blocks and meanwhile does not change
+ * jbd2_log_space_left(). If it fails half way, no block is leaked.
  */
 static void test_log_blocks(struct kunit *test)
 {
@@ -395,7 +403,8 @@ static void test_log_blocks(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, bmap->jumps);
 	KUNIT_EXPECT_EQ(test, 0, bmap->changes);
 	KUNIT_EXPECT_EQ(test, bmap->calls, log - journal->j_free);
-	KUNIT_EXPECT_EQ(test, bmap->calls, (journal->j_head + log - head) % log);
+	KUNIT_EXPECT_EQ(test, bmap->calls,
+			(journal->j_head + log - head) % log);
 
 	bmap->fail_at = bmap->calls + 50;
 	test_write_range(test, 0, 100, 2);
@@ -403,12 +412,13 @@ static void test_log_blocks(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, bmap->fail_at, bmap->calls);
 	KUNIT_EXPECT_EQ(test, 0, bmap->jumps);
 	KUNIT_EXPECT_EQ(test, bmap->calls, log - journal->j_free);
-	KUNIT_EXPECT_EQ(test, bmap->calls, (journal->j_head + log - head) % log);
+	KUNIT_EXPECT_EQ(test, bmap->calls,
+			(journal->j_head + log - head) % log);
 	KUNIT_EXPECT_EQ(test, -EIO, jbd2_journal_destroy(journal));
 	env->journal = NULL;
 }
 
-/* Hundreds of commits around the smallest log; the power fails now and then. */
+/* Commits wrap around the smallest log, with a power cut now and then. */
 static void test_wrap_and_recover(struct kunit *test)
 {
 	struct test_env *env = test->priv;
@@ -438,7 +448,7 @@ static void test_wrap_and_recover(struct kunit *test)
 	test_power_cut(test, want);
 }
 
-/* The tail of the log stays where blocks are only there, and goes no further. */
+/* The log tail stops at, and only at, blocks that are not yet in place. */
 static void test_log_tail(struct kunit *test)
 {
 	struct test_env *env = test->priv;
@@ -449,14 +459,16 @@ static void test_log_tail(struct kunit *test)
 	unsigned int i;
 
 	KUNIT_ASSERT_NOT_NULL(test, want);
-	/* More than what makes a commit move the tail. */
-	for (i = 0; free - journal->j_free <= journal->j_max_transaction_buffers; i++) {
+	/* Use more log space than a commit must free to move the tail. */
+	for (i = 0;
+	     free - journal->j_free <= journal->j_max_transaction_buffers;
+	     i++) {
 		KUNIT_ASSERT_LT(test, i, 45);
 		test_write_range(test, i * 10, 10, i + 1);
 		memset(want + i * 10, i + 1, 10);
 		KUNIT_ASSERT_EQ(test, 0, jbd2_journal_force_commit(journal));
 	}
-	/* The one that would, if it could. */
+	/* This commit would move the tail if blocks were in place. */
 	test_write_range(test, 0, 10, 0x66);
 	memset(want, 0x66, 10);
 	KUNIT_ASSERT_EQ(test, 0, jbd2_journal_force_commit(journal));
@@ -464,8 +476,9 @@ static void test_log_tail(struct kunit *test)
 	test_power_cut(test, want);
 
 	/*
-	 * With all of them at home, the next commit is the only one that is needed.
-	 * It would not look at all of the list if another task wanted the CPU.
+	 * With all blocks written in place, only the next commit is needed.
+	 * Scanning the checkpoint list stops early if another task wants the
+	 * CPU, so repeat it until the list is empty.
 	 */
 	KUNIT_ASSERT_EQ(test, 0, sync_blockdev(env->td->bdev));
 	for (i = 0; READ_ONCE(journal->j_checkpoint_transactions); i++) {
@@ -478,11 +491,12 @@ static void test_log_tail(struct kunit *test)
 	test_write_range(test, TEST_FS_BLOCKS - 3, 3, 0x77);
 	memset(want + TEST_FS_BLOCKS - 3, 0x77, 3);
 	KUNIT_ASSERT_EQ(test, 0, jbd2_journal_force_commit(journal));
-	KUNIT_EXPECT_EQ(test, journal->j_commit_sequence, journal->j_tail_sequence);
+	KUNIT_EXPECT_EQ(test, journal->j_commit_sequence,
+			journal->j_tail_sequence);
 	test_power_cut(test, want);
 }
 
-/* Writes a buffer without its lock, as ext4 does those of files. */
+/* Completes a write without the buffer lock, as ext4 does for file data. */
 struct test_writeback {
 	struct delayed_work	work;
 	struct buffer_head	*bh;
@@ -501,13 +515,14 @@ static void test_writeback_end(struct work_struct *work)
 	folio_end_writeback(wb->bh->b_folio);
 }
 
-/* What is still being written is needed in the log, though it is not dirty. */
+/* A buffer under writeback is still needed in the log, though it is clean. */
 static void test_under_writeback(struct kunit *test)
 {
 	struct test_env *env = test->priv;
 	journal_t *journal = env->journal;
 	u8 *want = kunit_kzalloc(test, TEST_FS_BLOCKS, GFP_KERNEL);
-	struct test_writeback *wb = kunit_kzalloc(test, sizeof(*wb), GFP_KERNEL);
+	struct test_writeback *wb =
+		kunit_kzalloc(test, sizeof(*wb), GFP_KERNEL);
 	unsigned long nr = TEST_FS_BLOCKS;
 	struct folio *folio;
 
@@ -519,7 +534,8 @@ static void test_under_writeback(struct kunit *test)
 	want[0] = 0x55;
 	KUNIT_ASSERT_EQ(test, 0, jbd2_journal_force_commit(journal));
 
-	wb->bh = __find_get_block(journal->j_fs_dev, TEST_FS_START, TEST_BLOCKSIZE);
+	wb->bh = __find_get_block(journal->j_fs_dev, TEST_FS_START,
+				  TEST_BLOCKSIZE);
 	KUNIT_ASSERT_NOT_NULL(test, wb->bh);
 	folio = wb->bh->b_folio;
 	folio_lock(folio);
@@ -533,7 +549,7 @@ static void test_under_writeback(struct kunit *test)
 	KUNIT_EXPECT_NOT_NULL(test, journal->j_checkpoint_transactions);
 	test_power_cut(test, want);
 
-	/* An empty log is one that nothing is needed of. */
+	/* The log must not become empty before the write has ended. */
 	schedule_delayed_work(&wb->work, HZ / 10);
 	KUNIT_EXPECT_EQ(test, 0, jbd2_journal_flush(journal, 0));
 	KUNIT_EXPECT_TRUE(test, READ_ONCE(wb->ended));
@@ -542,7 +558,7 @@ static void test_under_writeback(struct kunit *test)
 	test_power_cut(test, want);
 }
 
-/* Commits blocks to a journal that flushes its devices, and says what is to be there. */
+/* Commit blocks with cache flushes enabled; returns the expected contents. */
 static u8 *test_commit_with_barriers(struct kunit *test)
 {
 	struct test_env *env = test->priv;
@@ -559,17 +575,18 @@ static u8 *test_commit_with_barriers(struct kunit *test)
 	return want;
 }
 
-/* A power cut that takes what was in the cache of the disk: the blocks in place. */
+/* Cut the power and lose the disk cache, which holds the blocks in place. */
 static void test_cache_is_lost(struct kunit *test, const u8 *want)
 {
 	struct test_env *env = test->priv;
 
 	WRITE_ONCE(env->td->fail_flushes, false);
-	memset(env->td->mem + TEST_FS_START * TEST_BLOCKSIZE, 0, 5 * TEST_BLOCKSIZE);
+	memset(env->td->mem + TEST_FS_START * TEST_BLOCKSIZE, 0,
+	       5 * TEST_BLOCKSIZE);
 	test_power_cut(test, want);
 }
 
-/* What was written, but may be lost in the cache of the disk, is needed in the log. */
+/* Blocks stay in the log if the flush after writing them in place fails. */
 static void test_flush_error(struct kunit *test)
 {
 	struct test_env *env = test->priv;
@@ -582,7 +599,7 @@ static void test_flush_error(struct kunit *test)
 	test_cache_is_lost(test, want);
 }
 
-/* The same when the journal is closed and there is nothing left to write. */
+/* The same in jbd2_journal_destroy(), with nothing left to write. */
 static void test_flush_error_at_end(struct kunit *test)
 {
 	struct test_env *env = test->priv;
@@ -599,7 +616,7 @@ static void test_flush_error_at_end(struct kunit *test)
 	test_cache_is_lost(test, want);
 }
 
-/* What was not committed must not be there after a power cut. */
+/* Uncommitted changes must not be there after a power cut. */
 static void test_uncommitted_is_lost(struct kunit *test)
 {
 	struct test_env *env = test->priv;
@@ -615,7 +632,7 @@ static void test_uncommitted_is_lost(struct kunit *test)
 
 #define TEST_FC_BLOCKS	4
 
-/* Offset of the next fast commit block to be replayed; each pass starts at 0. */
+/* Offset of the next fast commit block to replay; each pass starts at 0. */
 static unsigned int test_fc_next;
 
 static int test_fc_replay(journal_t *journal, struct buffer_head *bh,
@@ -638,7 +655,7 @@ static void test_fc_replay_full(struct kunit *test)
 	sb->s_num_fc_blks = cpu_to_be32(TEST_FC_BLOCKS);
 	sb->s_feature_incompat =
 		cpu_to_be32(JBD2_FEATURE_INCOMPAT_FAST_COMMIT);
-	/* Neither empty nor with a transaction: only the area is replayed. */
+	/* Non-empty log without a transaction: only the area is replayed. */
 	sb->s_start = cpu_to_be32(1);
 	journal = jbd2_journal_init_dev(td->bdev, td->bdev, 0,
 					TEST_JOURNAL_BLOCKS + TEST_FC_BLOCKS,
@@ -653,7 +670,7 @@ static void test_fc_replay_full(struct kunit *test)
 	kunit_release_action(test, test_disk_destroy, td);
 }
 
-/* From kunit_kzalloc(): a test that gives up leaves its waiters behind. */
+/* Not on the stack: an aborted test leaves its waiter threads behind. */
 struct test_waiter {
 	journal_t		*journal;
 	tid_t			tid;
@@ -710,17 +727,18 @@ static void test_wait_commit(struct kunit *test)
 			KUNIT_ASSERT_TRUE(test, test_waiter_finished(&w[i]));
 			KUNIT_EXPECT_EQ(test, 0, w[i].ret);
 		}
-		KUNIT_EXPECT_TRUE(test,
-				  jbd2_transaction_committed(env->journal, tid));
+		KUNIT_EXPECT_TRUE(test, jbd2_transaction_committed(env->journal,
+								   tid));
 		for (i = 1; i < TEST_WAITERS; i += 2)
 			KUNIT_EXPECT_FALSE(test, completion_done(&w[i].done));
 
-		/* The odd ones wait for a transaction that starts only now. */
+		/* The odd waiters wait for a transaction that starts now. */
 		test_write_range(test, round, 3, round);
 		KUNIT_ASSERT_EQ(test, tid + 1,
 				env->journal->j_running_transaction->t_tid);
 		KUNIT_ASSERT_EQ(test, 0,
-				jbd2_complete_transaction(env->journal, tid + 1));
+				jbd2_complete_transaction(env->journal,
+							  tid + 1));
 		for (i = 1; i < TEST_WAITERS; i += 2) {
 			KUNIT_ASSERT_TRUE(test, test_waiter_finished(&w[i]));
 			KUNIT_EXPECT_EQ(test, 0, w[i].ret);
@@ -728,7 +746,7 @@ static void test_wait_commit(struct kunit *test)
 	}
 }
 
-/* Whoever waits for a commit that cannot be written must learn about it. */
+/* Tasks that wait for a commit get -EIO if it cannot be written. */
 static void test_wait_commit_error(struct kunit *test)
 {
 	struct test_env *env = test->priv;
@@ -744,21 +762,24 @@ static void test_wait_commit_error(struct kunit *test)
 	for (i = 0; i < TEST_WAITERS; i++)
 		test_waiter_start(test, &w[i], tid);
 	WRITE_ONCE(env->td->fail_writes, true);
-	KUNIT_EXPECT_EQ(test, -EIO, jbd2_complete_transaction(env->journal, tid));
+	KUNIT_EXPECT_EQ(test, -EIO,
+			jbd2_complete_transaction(env->journal, tid));
 	for (i = 0; i < TEST_WAITERS; i++) {
 		KUNIT_ASSERT_TRUE(test, test_waiter_finished(&w[i]));
 		KUNIT_EXPECT_EQ(test, -EIO, w[i].ret);
 	}
 	KUNIT_EXPECT_TRUE(test, is_journal_aborted(env->journal));
-	/* So must whoever asks only after the commit has failed. */
+	/* Requests and waits after the failure get an error as well. */
 	KUNIT_EXPECT_EQ(test, -EIO, jbd2_log_wait_commit(env->journal, tid));
 	KUNIT_EXPECT_EQ(test, -EIO, jbd2_journal_force_commit(env->journal));
-	KUNIT_EXPECT_FALSE(test, jbd2_journal_force_commit_nested(env->journal));
-	KUNIT_EXPECT_EQ(test, -EIO, jbd2_complete_transaction(env->journal, tid));
+	KUNIT_EXPECT_FALSE(test,
+			   jbd2_journal_force_commit_nested(env->journal));
+	KUNIT_EXPECT_EQ(test, -EIO,
+			jbd2_complete_transaction(env->journal, tid));
 	KUNIT_EXPECT_PTR_EQ(test, ERR_PTR(-EROFS),
 			    jbd2_journal_start(env->journal, 1));
 	WRITE_ONCE(env->td->fail_writes, false);
-	/* An aborted journal says so when it is destroyed. */
+	/* jbd2_journal_destroy() reports that the journal was aborted. */
 	KUNIT_EXPECT_EQ(test, -EIO, jbd2_journal_destroy(env->journal));
 	env->journal = NULL;
 }
@@ -802,7 +823,7 @@ static int test_barrier_fn(void *data)
 	kthread_complete_and_exit(&w->done, 0);
 }
 
-/* The last handle to stop wakes whoever waits for updates to drain. */
+/* The last handle to stop wakes a task that waits for updates to drain. */
 static void test_barrier_drain(struct kunit *test)
 {
 	struct test_env *env = test->priv;
@@ -820,7 +841,7 @@ static void test_barrier_drain(struct kunit *test)
 		init_completion(&w->done);
 		t = kthread_run(test_barrier_fn, w, "jbd2-test-barrier");
 		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, t);
-		/* Alternately before, during and after the other one sleeps. */
+		/* Stop before, while and after the barrier task blocks. */
 		while (i % 3 && !READ_ONCE(env->journal->j_barrier_count))
 			cond_resched();
 		if (i % 3 == 2)
@@ -831,7 +852,7 @@ static void test_barrier_drain(struct kunit *test)
 	}
 }
 
-/* Freeing a reservation wakes whoever waits for reserved credits. */
+/* Freeing a reservation wakes a task that waits for reserved credits. */
 static void test_reserved_wakeup(struct kunit *test)
 {
 	struct test_env *env = test->priv;
@@ -866,7 +887,7 @@ static void test_reserved_wakeup(struct kunit *test)
 	}
 }
 
-/* Who waits with a synchronous handle waits as long as a commit takes, within limits. */
+/* A synchronous handle waits for the time of a commit, within limits. */
 static void test_batch_delay(struct kunit *test)
 {
 	static const struct {
@@ -884,19 +905,20 @@ static void test_batch_delay(struct kunit *test)
 		{ 15000000, 80000000, 0, 15000, 0 },
 		{ 0, 2000000, 20000, 15000, 15000000 },
 		{ 0, 2000000, 0, 0, 0 },
-		/* Microseconds that are too many nanoseconds for 32 bits. */
+		/* 5000000 us in ns do not fit into 32 bits. */
 		{ 0, 1, 5000000, 5000000, 5000000000 },
 	};
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(cases); i++)
-		KUNIT_EXPECT_EQ_MSG(test, cases[i].delay,
-				    jbd2_batch_delay(cases[i].age, cases[i].average,
-						     cases[i].min, cases[i].max),
-				    "case %u", i);
+		KUNIT_EXPECT_EQ_MSG(
+			test, cases[i].delay,
+			jbd2_batch_delay(cases[i].age, cases[i].average,
+					 cases[i].min, cases[i].max),
+			"case %u", i);
 }
 
-/* Nobody waits for a group that is not there, nor long for one that is. */
+/* Without a second group there is no delay; with one it is limited. */
 static void test_rejoin_delay(struct kunit *test)
 {
 	static const struct {
@@ -921,13 +943,14 @@ static void test_rejoin_delay(struct kunit *test)
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(cases); i++)
-		KUNIT_EXPECT_EQ_MSG(test, cases[i].delay,
-				    jbd2_rejoin_delay(cases[i].average, cases[i].waiters,
-						      cases[i].requested, cases[i].max),
-				    "case %u", i);
+		KUNIT_EXPECT_EQ_MSG(
+			test, cases[i].delay,
+			jbd2_rejoin_delay(cases[i].average, cases[i].waiters,
+					  cases[i].requested, cases[i].max),
+			"case %u", i);
 }
 
-/* A transaction that nobody is in. */
+/* Returns the ID of a running transaction without open handles. */
 static tid_t test_transaction(struct kunit *test, journal_t *journal)
 {
 	handle_t *handle = jbd2_journal_start(journal, 1);
@@ -939,7 +962,7 @@ static tid_t test_transaction(struct kunit *test, journal_t *journal)
 	return tid;
 }
 
-/* Request its commit, before which the journal's thread may wait for an hour. */
+/* Request a commit that kjournald2 may delay by up to an hour. */
 static void test_request(struct kunit *test, journal_t *journal, tid_t tid)
 {
 	write_lock(&journal->j_state_lock);
@@ -948,7 +971,10 @@ static void test_request(struct kunit *test, journal_t *journal, tid_t tid)
 	KUNIT_EXPECT_EQ(test, 1, jbd2_log_start_commit(journal, tid));
 }
 
-/* The next group may join what was requested. Where it cannot, nobody waits for it. */
+/*
+ * Handles can join a transaction after its commit was requested, while
+ * kjournald2 delays it. Where handles could not join there is no delay.
+ */
 static void test_rejoin(struct kunit *test)
 {
 	struct test_env *env = test->priv;
@@ -960,28 +986,29 @@ static void test_rejoin(struct kunit *test)
 
 	tid = test_transaction(test, journal);
 	test_request(test, journal, tid);
-	for (i = 0; i < 10 * HZ && !(READ_ONCE(thread->__state) & TASK_UNINTERRUPTIBLE); i++)
+	for (i = 0; i < 10 * HZ &&
+	     !(READ_ONCE(thread->__state) & TASK_UNINTERRUPTIBLE); i++)
 		schedule_timeout_uninterruptible(1);
 	KUNIT_EXPECT_FALSE(test, jbd2_transaction_committed(journal, tid));
 	KUNIT_EXPECT_EQ(test, tid, test_transaction(test, journal));
 	wake_up_process(thread);
 	KUNIT_EXPECT_EQ(test, 0, jbd2_log_wait_commit(journal, tid));
 
-	/* A fast commit would begin meanwhile. */
+	/* No delay with fast commits: one would begin meanwhile. */
 	tid = test_transaction(test, journal);
 	jbd2_set_feature_fast_commit(journal);
 	test_request(test, journal, tid);
 	KUNIT_EXPECT_EQ(test, 0, jbd2_log_wait_commit(journal, tid));
 	jbd2_clear_feature_fast_commit(journal);
 
-	/* Somebody waits for the transaction after this one. */
+	/* No delay while a task waits for the next transaction. */
 	tid = test_transaction(test, journal);
 	add_wait_queue(&journal->j_wait_transaction_locked, &sleeper);
 	test_request(test, journal, tid);
 	KUNIT_EXPECT_EQ(test, 0, jbd2_log_wait_commit(journal, tid));
 	remove_wait_queue(&journal->j_wait_transaction_locked, &sleeper);
 
-	/* Handles may not start. */
+	/* No delay while handles cannot start. */
 	tid = test_transaction(test, journal);
 	jbd2_journal_lock_updates(journal);
 	test_request(test, journal, tid);
@@ -1003,7 +1030,10 @@ static int test_sync_fn(void *data)
 	kthread_complete_and_exit(&w->done, 0);
 }
 
-/* Who waits for others to join has no handle open, and ends when the commit does. */
+/*
+ * A synchronous handle is closed before jbd2_journal_stop() waits for joiners,
+ * and the wait ends with the commit.
+ */
 static void test_batch_sleeps_outside(struct kunit *test)
 {
 	struct test_env *env = test->priv;
@@ -1016,11 +1046,13 @@ static void test_batch_sleeps_outside(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, w);
 	w->journal = journal;
 	init_completion(&w->done);
-	/* Longer than this loop, shorter than what is waited for in the end. */
+	/* Longer than the loop below, shorter than test_waiter_finished(). */
 	journal->j_min_batch_time = 30 * USEC_PER_SEC;
 	journal->j_max_batch_time = 30 * USEC_PER_SEC;
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, kthread_run(test_sync_fn, w, "jbd2-test-sync"));
-	while (percpu_gate_left(&journal->j_gate) == left && time_before(jiffies, end))
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, kthread_run(test_sync_fn, w,
+						       "jbd2-test-sync"));
+	while (percpu_gate_left(&journal->j_gate) == left &&
+	       time_before(jiffies, end))
 		cond_resched();
 	KUNIT_EXPECT_NE(test, left, percpu_gate_left(&journal->j_gate));
 	KUNIT_EXPECT_FALSE(test, completion_done(&w->done));
@@ -1074,7 +1106,7 @@ static void test_triggers(struct kunit *test)
 	want[0] = 0x5a;
 	test_power_cut(test, want);
 
-	/* Cleared in the next transaction: nobody is called any more. */
+	/* Cleared in the next transaction: no trigger is called any more. */
 	handle = jbd2_journal_start(env->journal, 1);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, handle);
 	KUNIT_EXPECT_EQ(test, 0, jbd2_journal_get_write_access(handle, bh));
@@ -1104,8 +1136,8 @@ static void test_revoke_block(struct kunit *test, handle_t *handle,
 }
 
 /*
- * A revoked block is not replayed, unless it was journaled again; and once it
- * was, revoking it again in a later transaction counts once more.
+ * A revoked block is not replayed unless it was journaled again. Once it was,
+ * a revoke in a later transaction takes effect again.
  */
 static void test_revoke_cancel(struct kunit *test)
 {
@@ -1140,7 +1172,8 @@ static void test_revoke_cancel(struct kunit *test)
 	handle = jbd2__journal_start(journal, 20, 0, 1, GFP_NOFS, 0, 0);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, handle);
 	test_revoke_block(test, handle, 1);
-	KUNIT_EXPECT_EQ(test, 0, __test_write_block(journal, handle, 4, 3, true));
+	KUNIT_EXPECT_EQ(test, 0,
+			__test_write_block(journal, handle, 4, 3, true));
 	KUNIT_EXPECT_EQ(test, 0, jbd2_journal_stop(handle));
 	KUNIT_ASSERT_EQ(test, 0, jbd2_journal_force_commit(journal));
 	want[1] = 0;
@@ -1148,7 +1181,7 @@ static void test_revoke_cancel(struct kunit *test)
 	test_power_cut(test, want);
 }
 
-/* The gate is open while every handle may start, and not when one may not. */
+/* The gate is open only while every handle may start. */
 static void test_gate(struct kunit *test)
 {
 	struct test_env *env = test->priv;
@@ -1158,18 +1191,21 @@ static void test_gate(struct kunit *test)
 
 	KUNIT_EXPECT_PTR_EQ(test, gate->token, NULL);
 	test_write_range(test, 0, 1, 1);
-	KUNIT_EXPECT_PTR_EQ(test, gate->token, (void *)journal->j_running_transaction);
+	KUNIT_EXPECT_PTR_EQ(test, gate->token,
+			    (void *)journal->j_running_transaction);
 
 	jbd2_journal_lock_updates(journal);
 	KUNIT_EXPECT_PTR_EQ(test, gate->token, NULL);
 	jbd2_journal_unlock_updates(journal);
 	test_write_range(test, 0, 1, 2);
-	KUNIT_EXPECT_PTR_EQ(test, gate->token, (void *)journal->j_running_transaction);
+	KUNIT_EXPECT_PTR_EQ(test, gate->token,
+			    (void *)journal->j_running_transaction);
 
 	KUNIT_ASSERT_EQ(test, 0, jbd2_journal_force_commit(journal));
 	KUNIT_EXPECT_PTR_EQ(test, gate->token, NULL);
 	test_write_range(test, 0, 1, 3);
-	KUNIT_EXPECT_PTR_EQ(test, gate->token, (void *)journal->j_running_transaction);
+	KUNIT_EXPECT_PTR_EQ(test, gate->token,
+			    (void *)journal->j_running_transaction);
 
 	jbd2_journal_abort(journal, -EIO);
 	KUNIT_EXPECT_PTR_EQ(test, gate->token, NULL);
@@ -1208,7 +1244,7 @@ static int test_start_fn(void *data)
 	kthread_complete_and_exit(&w->done, 0);
 }
 
-/* A transaction that waits to be committed takes reserved handles, and nothing else. */
+/* A T_LOCKED transaction accepts reserved handles only. */
 static void test_locked(struct kunit *test)
 {
 	struct test_env *env = test->priv;
@@ -1235,9 +1271,11 @@ static void test_locked(struct kunit *test)
 
 	w->journal = journal;
 	init_completion(&w->done);
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, kthread_run(test_start_fn, w, "jbd2-test-start"));
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, kthread_run(test_start_fn, w,
+						       "jbd2-test-start"));
 	init_completion(&r->w.done);
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, kthread_run(test_reserved_fn, r, "jbd2-test-rsv"));
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, kthread_run(test_reserved_fn, r,
+						       "jbd2-test-rsv"));
 	KUNIT_EXPECT_TRUE(test, test_waiter_finished(&r->w));
 	KUNIT_EXPECT_EQ(test, 0, r->w.ret);
 	KUNIT_EXPECT_EQ(test, tid, r->w.tid);
@@ -1255,13 +1293,14 @@ static int test_next_bmap(journal_t *journal, sector_t *block)
 {
 	struct test_env *env = journal->j_private;
 
-	/* The first log block: the commit has just let handles go on. */
+	/* The first log block: the commit has just woken blocked handles. */
 	if (!env->token)
-		env->token = READ_ONCE(journal->j_gate.token) ?: ERR_PTR(-ENOENT);
+		env->token = READ_ONCE(journal->j_gate.token) ?:
+			     ERR_PTR(-ENOENT);
 	return 0;
 }
 
-/* Handles that sleep until they can start find a transaction, and an open gate. */
+/* Handles that a commit has blocked find a transaction and an open gate. */
 static void test_publish(struct kunit *test)
 {
 	struct test_env *env = test->priv;
@@ -1278,42 +1317,45 @@ static void test_publish(struct kunit *test)
 	for (i = 0; i < 20; i++) {
 		handle = jbd2_journal_start(journal, 1);
 		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, handle);
-		KUNIT_EXPECT_EQ(test, 0, test_write_block(journal, handle, 0, i));
+		KUNIT_EXPECT_EQ(test, 0,
+				test_write_block(journal, handle, 0, i));
 		t = handle->h_transaction;
 		env->token = NULL;
-		KUNIT_EXPECT_EQ(test, 1, jbd2_journal_start_commit(journal, NULL));
+		KUNIT_EXPECT_EQ(test, 1,
+				jbd2_journal_start_commit(journal, NULL));
 		while (READ_ONCE(t->t_state) != T_LOCKED)
 			cond_resched();
 		init_completion(&w->done);
-		KUNIT_ASSERT_NOT_ERR_OR_NULL(test,
-					     kthread_run(test_start_fn, w, "jbd2-test-start"));
-		/* Looked at until it is so. */
+		KUNIT_ASSERT_NOT_ERR_OR_NULL(
+			test, kthread_run(test_start_fn, w, "jbd2-test-start"));
+		/* Needs no barrier: polled until the task is queued. */
 		while (!waitqueue_active(&journal->j_wait_transaction_locked))
 			cond_resched();
 		KUNIT_EXPECT_EQ(test, 0, jbd2_journal_stop(handle));
 		KUNIT_ASSERT_TRUE(test, test_waiter_finished(w));
 		KUNIT_EXPECT_EQ(test, 0, w->ret);
-		KUNIT_EXPECT_EQ(test, 0, jbd2_log_wait_commit(journal, w->tid - 1));
+		KUNIT_EXPECT_EQ(test, 0,
+				jbd2_log_wait_commit(journal, w->tid - 1));
 		KUNIT_EXPECT_NOT_ERR_OR_NULL(test, env->token);
 
-		/* Nobody waits now, so there is none. */
+		/* No handle waits now, so no transaction is published. */
 		KUNIT_EXPECT_EQ(test, 0, jbd2_journal_force_commit(journal));
 		KUNIT_EXPECT_NULL(test, journal->j_running_transaction);
 	}
 	journal->j_bmap = NULL;
 }
 
-/* Turn pools on, whatever the size of the journal and the number of CPUs. */
+/* Turn pools on regardless of the journal size and the number of CPUs. */
 static void test_pools_on(transaction_t *t, int max)
 {
-	/* Not between the two stores of jbd2_empty_pools(). */
+	/* jbd2_empty_pools() stores both fields under this lock. */
 	spin_lock(&t->t_journal->j_pools_lock);
 	WRITE_ONCE(t->t_pool_max, max);
 	WRITE_ONCE(t->t_pools_on, true);
 	spin_unlock(&t->t_journal->j_pools_lock);
 }
 
-/* Handles of several threads, and one who wants to be alone, or commits. */
+/* Threads that start handles while the test locks updates or commits. */
 struct test_crowd {
 	journal_t		*journal;
 	atomic_t		open;	/* handles */
@@ -1321,8 +1363,8 @@ struct test_crowd {
 	atomic_t		wrong;
 	unsigned int		min;	/* credits that a handle starts with */
 	unsigned int		max;	/* how many more there may be */
-	int			pool;	/* what CPUs keep; 0: as told, all just start and stop */
-	tid_t			pools;	/* the last transaction that was given some */
+	int			pool;	/* of pools; 0: as set, no writes */
+	tid_t			pools;	/* last transaction with pools */
 	unsigned int		nr;
 	struct task_struct	*task[TEST_WAITERS];
 };
@@ -1335,8 +1377,10 @@ static int test_crowd_fn(void *data)
 	prandom_seed_state(&rnd, current->pid);
 	while (!kthread_should_stop()) {
 		unsigned int what = prandom_u32_state(&rnd);
-		handle_t *handle = jbd2__journal_start(c->journal, c->min + what % c->max,
-						       what & BIT(19) ? 3 : 0, 0, GFP_NOFS, 0, 0);
+		handle_t *handle = jbd2__journal_start(c->journal,
+						       c->min + what % c->max,
+						       what & BIT(19) ? 3 : 0,
+						       0, GFP_NOFS, 0, 0);
 		handle_t *rsv;
 		transaction_t *t;
 		int err = 0;
@@ -1349,20 +1393,29 @@ static int test_crowd_fn(void *data)
 		handle->h_rsv_handle = NULL;
 		atomic_inc(&c->open);
 		t = handle->h_transaction;
-		/* As if the journal were larger. Once they were emptied they stay empty. */
+		/*
+		 * Turn pools on as in a larger journal, once per transaction:
+		 * after jbd2_empty_pools() they stay off.
+		 */
 		if (c->pool && xchg(&c->pools, t->t_tid) != t->t_tid)
 			test_pools_on(t, c->pool);
 		if (c->pool && (what & BIT(16)))
-			err = test_write_block(c->journal, handle, what >> 24, what);
+			err = test_write_block(c->journal, handle, what >> 24,
+					       what);
 		if (!err && c->pool && (what & BIT(17)))
-			err = jbd2_journal_extend(handle, what >> 20 & 15, 0) < 0;
+			err = jbd2_journal_extend(handle,
+						  what >> 20 & 15, 0) < 0;
 		if (what & BIT(18))
 			cond_resched();
 		if (err || t != READ_ONCE(c->journal->j_running_transaction))
 			atomic_inc(&c->wrong);
 		atomic_dec(&c->open);
-		/* A barrier waits for reservations, and this would wait for it. */
-		if (!(what >> 26) && !rsv && c->pool && jbd2_journal_restart(handle, 2))
+		/*
+		 * A barrier waits for reservations and a restart may wait for
+		 * the barrier, so do not restart with a reservation.
+		 */
+		if (!(what >> 26) && !rsv && c->pool &&
+		    jbd2_journal_restart(handle, 2))
 			atomic_inc(&c->wrong);
 		if (jbd2_journal_stop(handle))
 			atomic_inc(&c->wrong);
@@ -1394,7 +1447,8 @@ static void test_crowd_halt(void *data)
 }
 
 static struct test_crowd *test_crowd_start(struct kunit *test, unsigned int nr,
-					   unsigned int min, unsigned int max, int pool)
+					   unsigned int min, unsigned int max,
+					   int pool)
 {
 	struct test_env *env = test->priv;
 	struct test_crowd *c = kunit_kzalloc(test, sizeof(*c), GFP_KERNEL);
@@ -1405,10 +1459,12 @@ static struct test_crowd *test_crowd_start(struct kunit *test, unsigned int nr,
 	c->min = min;
 	c->max = max;
 	c->pool = pool;
-	/* Also if the test gives up: before the journal goes. */
-	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, test_crowd_halt, c));
+	/* If the test aborts, stop the tasks before the journal goes. */
+	KUNIT_ASSERT_EQ(test, 0,
+			kunit_add_action_or_reset(test, test_crowd_halt, c));
 	for (i = 0; i < nr; i++) {
-		struct task_struct *task = kthread_create(test_crowd_fn, c, "jbd2-test-crowd");
+		struct task_struct *task =
+			kthread_create(test_crowd_fn, c, "jbd2-test-crowd");
 
 		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, task);
 		c->task[c->nr++] = get_task_struct(task);
@@ -1424,7 +1480,7 @@ static void test_crowd_stop(struct kunit *test, struct test_crowd *c)
 	KUNIT_EXPECT_EQ(test, 0, atomic_read(&c->wrong));
 }
 
-/* Wait until all of them are at it again. */
+/* Wait until the tasks have done two more rounds each, on average. */
 static bool test_crowd_busy(struct test_crowd *c)
 {
 	unsigned long end = jiffies + 10 * HZ;
@@ -1438,7 +1494,8 @@ static bool test_crowd_busy(struct test_crowd *c)
 	return true;
 }
 
-static void test_barrier_rounds(struct kunit *test, unsigned int nr, unsigned int rounds)
+static void test_barrier_rounds(struct kunit *test, unsigned int nr,
+				unsigned int rounds)
 {
 	struct test_env *env = test->priv;
 	struct test_crowd *c = test_crowd_start(test, nr, 2, 8, 16);
@@ -1451,10 +1508,10 @@ static void test_barrier_rounds(struct kunit *test, unsigned int nr, unsigned in
 		busy = test_crowd_busy(c);
 		if (!busy)
 			break;
-		/* Some find a transaction that is being committed. */
+		/* Let some handles meet a transaction that is committing. */
 		if (nr > 1 && i % 2)
 			jbd2_journal_start_commit(env->journal, NULL);
-		/* Whatever they are at. */
+		/* Vary the point at which the barrier hits the tasks. */
 		for (j = 0; j < i % 128; j++)
 			cpu_relax();
 		jbd2_journal_lock_updates(env->journal);
@@ -1463,7 +1520,7 @@ static void test_barrier_rounds(struct kunit *test, unsigned int nr, unsigned in
 			open += atomic_read(&env->journal->j_reserved_credits);
 			cond_resched();
 		}
-		/* Time for those who were on their way, and for the commit. */
+		/* Let blocked tasks run, and the commit get on. */
 		if (nr > 1 && i % 8 < 2)
 			schedule_timeout_uninterruptible(1);
 		open += atomic_read(&c->open);
@@ -1475,7 +1532,7 @@ static void test_barrier_rounds(struct kunit *test, unsigned int nr, unsigned in
 	KUNIT_EXPECT_EQ(test, 0, open);
 }
 
-/* Between lock and unlock of updates there is no handle, however many try. */
+/* No handle is open while updates are locked, however many tasks try. */
 static void test_barrier_alone(struct kunit *test)
 {
 	struct kunit_interrupts *in;
@@ -1483,13 +1540,16 @@ static void test_barrier_alone(struct kunit *test)
 	test_barrier_rounds(test, TEST_WAITERS, 300);
 	if (num_online_cpus() == 1)
 		return;
-	/* Who is alone has the only reservation, so often there is none until he is in. */
+	/*
+	 * A single task has the only reservation, so j_reserved_credits is
+	 * often 0 until it has entered the gate.
+	 */
 	in = kunit_start_interrupts(test);
 	test_barrier_rounds(test, 1, 5000);
 	kunit_stop_interrupts(test, in);
 }
 
-/* Pools are shared by the CPUs that were used last, not by all ever used. */
+/* Only CPUs that the last transaction used share the pools, not all used. */
 static void test_pool_share(struct kunit *test)
 {
 	struct test_env *env = test->priv;
@@ -1519,7 +1579,7 @@ static void test_pool_share(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, t->t_pools_on);
 }
 
-/* What a handle did not use is there for the next one on that CPU. */
+/* Credits that a handle did not use are there for the next one on its CPU. */
 static void test_pool(struct kunit *test)
 {
 	struct test_env *env = test->priv;
@@ -1531,23 +1591,25 @@ static void test_pool(struct kunit *test)
 	test_write_range(test, 0, 1, 1);
 	t = journal->j_running_transaction;
 	migrate_disable();
-	/* Whatever the size of the journal, and the number of CPUs. */
+	/* Independent of the journal size and the number of CPUs. */
 	jbd2_empty_pools(journal, t);
 	before = atomic_read(&t->t_outstanding_credits);
 	test_pools_on(t, 20);
 
 	handle = jbd2_journal_start(journal, 10);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, handle);
-	/* Together with some for the next. */
+	/* The start also charged t_pool_max / 2 credits for the pool. */
 	KUNIT_EXPECT_EQ(test, 10, test_pooled(journal));
-	KUNIT_EXPECT_EQ(test, before + 20, atomic_read(&t->t_outstanding_credits));
+	KUNIT_EXPECT_EQ(test, before + 20,
+			atomic_read(&t->t_outstanding_credits));
 	KUNIT_EXPECT_EQ(test, 0, jbd2_journal_extend(handle, 7, 0));
 	KUNIT_EXPECT_EQ(test, 3, test_pooled(journal));
 	KUNIT_EXPECT_EQ(test, 0, jbd2_journal_stop(handle));
 	KUNIT_EXPECT_EQ(test, 20, test_pooled(journal));
-	KUNIT_EXPECT_EQ(test, before + 20, atomic_read(&t->t_outstanding_credits));
+	KUNIT_EXPECT_EQ(test, before + 20,
+			atomic_read(&t->t_outstanding_credits));
 
-	/* More than may be kept. */
+	/* More credits than a pool may keep. */
 	handle = jbd2_journal_start(journal, 30);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, handle);
 	KUNIT_EXPECT_EQ(test, before + 30, test_charged(journal));
@@ -1565,7 +1627,7 @@ static void test_pool(struct kunit *test)
 	migrate_enable();
 }
 
-/* A handle that needs what another CPU keeps gets it, and no new transaction. */
+/* A handle gets the credits that another CPU keeps, not a new transaction. */
 static void test_pool_of_others(struct kunit *test)
 {
 	struct test_env *env = test->priv;
@@ -1580,7 +1642,7 @@ static void test_pool_of_others(struct kunit *test)
 	if (num_possible_cpus() == 1)
 		kunit_skip(test, "there is only one CPU");
 
-	/* Where the handle starts: with an open gate, with a closed one, extended. */
+	/* Start with an open gate, start with a closed gate, extend. */
 	for (i = 0; i < 3; i++) {
 		test_write_range(test, 0, 1, 1);
 		t = journal->j_running_transaction;
@@ -1596,9 +1658,10 @@ static void test_pool_of_others(struct kunit *test)
 			left--;
 		}
 
-		/* All that there is, in the pool of a CPU that is not this one. */
+		/* Put all remaining credits into the pool of another CPU. */
 		migrate_disable();
-		other = cpumask_any_but(cpu_possible_mask, raw_smp_processor_id());
+		other = cpumask_any_but(cpu_possible_mask,
+					raw_smp_processor_id());
 		slot = percpu_gate_slot(&journal->j_gate, other);
 		cpumask_set_cpu(other, journal->j_gate.used);
 		test_pools_on(t, left);
@@ -1610,7 +1673,9 @@ static void test_pool_of_others(struct kunit *test)
 			jbd2_journal_unlock_updates(journal);
 		}
 		if (i == 2) {
-			KUNIT_EXPECT_EQ(test, 0, jbd2_journal_extend(handle, left / 2, 0));
+			KUNIT_EXPECT_EQ(test, 0,
+					jbd2_journal_extend(handle, left / 2,
+							    0));
 		} else {
 			handle = jbd2_journal_start(journal, left / 2);
 			KUNIT_ASSERT_NOT_ERR_OR_NULL(test, handle);
@@ -1623,7 +1688,7 @@ static void test_pool_of_others(struct kunit *test)
 	}
 }
 
-/* Whatever handles do, in the end the transaction has promised what it needs. */
+/* After any mix of handles the transaction has promised what it needs. */
 static void test_credits_conserved(struct kunit *test)
 {
 	struct test_env *env = test->priv;
@@ -1632,20 +1697,23 @@ static void test_credits_conserved(struct kunit *test)
 
 	for (i = 0; i < 40; i++) {
 		unsigned int max = journal->j_max_transaction_buffers / 6;
-		struct test_crowd *c = test_crowd_start(test, TEST_WAITERS, 2, max, 16);
+		struct test_crowd *c =
+			test_crowd_start(test, TEST_WAITERS, 2, max, 16);
 		transaction_t *t;
 		handle_t *handle;
 
 		schedule_timeout_uninterruptible(1);
 		test_crowd_stop(test, c);
-		KUNIT_EXPECT_EQ(test, 0, atomic_read(&journal->j_reserved_credits));
+		KUNIT_EXPECT_EQ(test, 0,
+				atomic_read(&journal->j_reserved_credits));
 
-		/* It keeps the transaction from being switched, and emptied. */
+		/* An open handle keeps the commit from emptying the pools. */
 		handle = jbd2_journal_start(journal, 1);
 		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, handle);
 		t = handle->h_transaction;
-		/* Until then some buffers are that one's. */
-		KUNIT_EXPECT_EQ(test, 0, jbd2_log_wait_commit(journal, t->t_tid - 1));
+		/* Until then the previous commit holds some of the buffers. */
+		KUNIT_EXPECT_EQ(test, 0,
+				jbd2_log_wait_commit(journal, t->t_tid - 1));
 		KUNIT_EXPECT_EQ(test, test_charged(journal),
 				journal->j_transaction_overhead_buffers +
 				t->t_nr_buffers + 1);
@@ -1657,7 +1725,7 @@ static void test_credits_conserved(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, test_pooled(journal));
 }
 
-/* When CPUs are to keep nothing, they do not, whoever gives something back. */
+/* After jbd2_empty_pools() a handle that gives back credits pools none. */
 static void test_pools_emptied(struct kunit *test)
 {
 	struct test_env *env = test->priv;
@@ -1668,13 +1736,15 @@ static void test_pools_emptied(struct kunit *test)
 	int left = 0;
 
 	for (i = 0; i < 400 && !left; i++) {
-		/* With a handle open there is no other transaction. */
+		/* An open handle keeps its transaction the running one. */
 		handle_t *handle = jbd2_journal_start(journal, 1);
 		transaction_t *t;
 
 		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, handle);
 		t = handle->h_transaction;
-		for (j = 0; j < 200 && !left && READ_ONCE(t->t_state) == T_RUNNING; j++) {
+		for (j = 0;
+		     j < 200 && !left && READ_ONCE(t->t_state) == T_RUNNING;
+		     j++) {
 			unsigned int patience = 200;
 
 			test_pools_on(t, 16);
@@ -1683,7 +1753,11 @@ static void test_pools_emptied(struct kunit *test)
 			cond_resched();
 			kept += test_pooled(journal) > 0;
 			jbd2_empty_pools(journal, t);
-			/* Who was about to give takes it back; and nobody needs as little. */
+			/*
+			 * A handle that was adding credits takes them back.
+			 * None uses them up: each asks for more than a pool
+			 * may keep.
+			 */
 			while ((left = test_pooled(journal)) && --patience) {
 				if (patience < 100)
 					schedule_timeout_uninterruptible(1);
@@ -1697,7 +1771,9 @@ static void test_pools_emptied(struct kunit *test)
 	test_crowd_stop(test, c);
 	KUNIT_EXPECT_EQ(test, 0, left);
 	KUNIT_EXPECT_GT(test, kept, 0);
-	kunit_info(test, "%u transactions, emptied %u times with something in them\n", i, kept);
+	kunit_info(test,
+		   "%u transactions, emptied %u times with something in them\n",
+		   i, kept);
 }
 
 static struct kunit_case journal_test_cases[] = {

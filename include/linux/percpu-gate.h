@@ -3,15 +3,16 @@
 #define _LINUX_PERCPU_GATE_H
 
 /*
- * A gate that many tasks go through, and that is closed now and then for somebody
- * to be alone: a rwsem whose readers do not write to shared memory, and whose
- * writer needs no grace period.
+ * A gate that many tasks pass, and that is closed now and then for exclusive
+ * access: an rwsem with readers that do not write to shared memory, and a
+ * writer that needs no grace period.
  *
- * Who is inside is counted in slots, one for each CPU. While the gate is open a
- * word, the token, says what those who enter get; NULL means closed. Entering is
- * one atomic operation on the slot of this CPU, and leaving another on the same
- * slot, wherever the task is by then. So each slot is exact by itself, and it does
- * not matter in which order slots are read, or that tasks migrate and sleep.
+ * Tasks inside are counted in slots, one for each CPU. While the gate is open,
+ * a word, the token, is what entering tasks get; NULL means closed. Entering
+ * is one atomic operation on the slot of this CPU, and leaving another on the
+ * same slot, wherever the task is by then. So each slot is exact by itself,
+ * and it does not matter in which order slots are read, or that tasks migrate
+ * and sleep.
  *
  *	enter			close, drain
  *	-----			------------
@@ -19,31 +20,33 @@
  *	full barrier (A)	full barrier (B)
  *	read token		read the slots
  *
- * With both barriers one side sees what the other wrote: either who closes sees
- * that somebody is inside, or who enters sees NULL, and takes the count back. A
- * task that entered after the slots were read, and sees a token, sees a newer one.
+ * With both barriers one side sees what the other wrote: either the closer
+ * sees the count of the task, or the task sees NULL and takes the count back.
+ * A task that enters after the slots were read, and sees a token, sees a newer
+ * one.
  *
  *	leave			wait
  *	-----			----
  *	slot -= 1		queue itself
  *	full barrier (C)	full barrier (D)
- *	anyone queued?		read the slot
+ *	waiter queued?		read the slot
  *
- * Taking a count back is leaving, too: who waits may have seen that count.
+ * Taking a count back is leaving, too: a waiter may have seen that count.
  *
- * A percpu_rw_semaphore whose rcu_sync is never left costs readers the same. What
- * it has not: a task may be inside whose gate is closed (percpu_gate_join()), any
- * number may wait for those inside, who closes and opens holds a lock that spins,
- * and what is read with the gate is the word that opens it.
+ * A percpu_rw_semaphore that never leaves its rcu_sync costs readers the same.
+ * It lacks the following: a task may be inside a closed gate
+ * (percpu_gate_join()), any number of tasks may wait for a drain, the gate is
+ * closed and opened under a spinning lock, and the word that opens the gate is
+ * the data read with it.
  *
- * Opening and closing are not serialized here: whoever uses a gate has a lock for
- * what the token stands for, and opens and closes under that lock. Somebody who
- * holds it may also join those inside while the gate is closed; no barrier is needed
- * for that, as the last look at the slots is under the lock.
+ * Opening and closing are not serialized here: the user of a gate has a lock
+ * for the object behind the token, and opens and closes the gate under it. A
+ * holder of that lock may also join while the gate is closed. This needs no
+ * barrier, as the slots are read for the last time under the lock.
  *
- * A task inside may sleep. It must not wait for the gate to be drained, nor for
- * anything that waits for that. Lockdep is told in percpu_gate_wait(); tell it with
- * percpu_gate_might_wait() wherever somebody waits for who waits there.
+ * A task inside may sleep. It must not wait for the gate to drain, nor for
+ * anything that waits for that. percpu_gate_wait() tells lockdep; call
+ * percpu_gate_might_wait() wherever a task waits for one that waits there.
  */
 
 #include <linux/atomic.h>
@@ -58,17 +61,18 @@
 #include <linux/wait.h>
 
 /*
- * The low half of a count is how many are inside, the high half how many have left,
- * modulo 2^32. Who leaves moves one from low to high; who is refused was in neither.
+ * The low half of a count is the number of tasks inside, the high half the
+ * number of tasks that have left, modulo 2^32. Leaving moves one from low to
+ * high; a task that is refused ends up in neither.
  */
 #define PERCPU_GATE_INSIDE	U32_MAX
 #define PERCPU_GATE_LEFT	((s64)BIT_ULL(32))
 
 /**
- * struct percpu_gate_slot - who entered on one CPU
- * @count: tasks that are inside, and in the high half those that were
- * @used: the CPU is in the gate's mask. Never cleared: somebody may be between
- *	looking here and counting itself.
+ * struct percpu_gate_slot - tasks that entered on one CPU
+ * @count: tasks inside, and in the high half tasks that have left
+ * @used: the CPU is in the gate's mask. Never cleared: a task may be between
+ *	reading it and incrementing @count.
  *
  * May be the first member of a larger structure, see percpu_gate_init().
  */
@@ -79,11 +83,11 @@ struct percpu_gate_slot {
 
 /**
  * struct percpu_gate - a gate with a slot for each CPU
- * @token: what those who enter get, or NULL if it is closed
- * @slots: of all possible CPUs
- * @used: CPUs of which the slot was used
- * @wait: those who wait for a slot to be empty
- * @dep_map: read by those inside, written by those who wait
+ * @token: what entering tasks get, or NULL if the gate is closed
+ * @slots: slots of all possible CPUs
+ * @used: CPUs with a slot that was used
+ * @wait: tasks that wait for a slot to be empty
+ * @dep_map: held for read by tasks inside, acquired for write by waiters
  *
  * Opening and closing write the first cache line, and only waiting the second.
  */
@@ -98,12 +102,12 @@ struct percpu_gate {
 };
 
 /**
- * percpu_gate_init() - make a gate, closed
- * @gate: the gate; its memory is zeroed
- * @size: of a slot, in bytes: that of struct percpu_gate_slot, or of a structure that
- *	begins with one and has what else belongs to a CPU
- * @name: for lockdep
- * @key: for lockdep: gates with the same key are taken for one
+ * percpu_gate_init() - initialize a closed gate
+ * @gate: the gate, in zeroed memory
+ * @size: size of a slot in bytes: of struct percpu_gate_slot, or of a structure
+ *	that begins with one and holds other data of a CPU
+ * @name: name for lockdep
+ * @key: lockdep key; gates with the same key are in one class
  *
  * Slots are zeroed and have cache lines of their own.
  *
@@ -132,10 +136,10 @@ static inline int percpu_gate_init(struct percpu_gate *gate, size_t size,
 
 /**
  * percpu_gate_destroy() - free what percpu_gate_init() allocated
- * @gate: a gate in which no call of another function is still running; or zeroed memory
+ * @gate: a gate on which no other function is running, or zeroed memory
  *
- * That nobody is inside is not enough: who leaves looks for who waits after it was
- * seen to have left.
+ * An empty gate is not enough: percpu_gate_leave() looks for waiters after the
+ * task was seen to have left.
  *
  * Context: Any in which memory can be freed.
  */
@@ -154,8 +158,9 @@ percpu_gate_slot(const struct percpu_gate *gate, unsigned int cpu)
 	return per_cpu_ptr(gate->slots, cpu);
 }
 
-/* Count the task in the slot of a CPU; of which one does not matter. */
-static inline struct percpu_gate_slot *__percpu_gate_count(struct percpu_gate *gate)
+/* Count the task in the slot of this CPU; any other slot would do as well. */
+static inline struct percpu_gate_slot *
+__percpu_gate_count(struct percpu_gate *gate)
 {
 	struct percpu_gate_slot *slot = raw_cpu_ptr(gate->slots);
 
@@ -165,8 +170,8 @@ static inline struct percpu_gate_slot *__percpu_gate_count(struct percpu_gate *g
 		slot = percpu_gate_slot(gate, cpu);
 		cpumask_set_cpu(cpu, gate->used);
 		/*
-		 * Whoever sees this and is counted is counted in a slot that
-		 * is in the mask: pairs with (B).
+		 * A task that sees this counts itself in a slot that is in the
+		 * mask: pairs with (B).
 		 */
 		smp_store_release(&slot->used, true);
 	}
@@ -174,7 +179,7 @@ static inline struct percpu_gate_slot *__percpu_gate_count(struct percpu_gate *g
 	return slot;
 }
 
-/* Somebody who waits for this slot to be empty. */
+/* A task that waits for @slot to be empty. */
 struct percpu_gate_waiter {
 	struct wait_queue_entry	entry;
 	struct percpu_gate_slot	*slot;
@@ -189,7 +194,8 @@ static inline int percpu_gate_wake(struct wait_queue_entry *entry,
 }
 
 static inline void __percpu_gate_uncount(struct percpu_gate *gate,
-					 struct percpu_gate_slot *slot, s64 left)
+					 struct percpu_gate_slot *slot,
+					 s64 left)
 {
 	u32 inside = atomic64_add_return(left - 1, &slot->count);
 
@@ -197,22 +203,23 @@ static inline void __percpu_gate_uncount(struct percpu_gate *gate,
 	if (inside + 1 > 1 || WARN_ON_ONCE(inside))
 		return;
 	/*
-	 * Barrier (C), pairs with (D) in percpu_gate_wait(). Where atomics are a
-	 * lock and a plain variable, the lock does that: the waiter reads under
-	 * it. It also orders what the task did inside before the count.
+	 * Barrier (C), pairs with (D) in percpu_gate_wait(). If atomic64_t is
+	 * a plain variable and a lock, the lock orders this: the waiter reads
+	 * under it. It also orders accesses inside before the decrement.
 	 */
 	if (waitqueue_active(&gate->wait))
 		__wake_up(&gate->wait, TASK_NORMAL, 0, slot);
 }
 
 /**
- * percpu_gate_enter() - enter if the gate is open
+ * percpu_gate_enter() - enter the gate if it is open
  * @gate: the gate
  * @slot: set to the slot to leave through, if the gate is open
  *
- * Context: Any in which a spinlock_t may be taken, but not under the scheduler's locks:
- *	who is refused may have to wake somebody. May be preempted.
- * Return: the token, which stays what it is until this task has left; NULL if the
+ * Context: Any in which a spinlock_t may be taken, except under the
+ *	scheduler's locks: a refused task may have to wake a waiter. May be
+ *	preempted.
+ * Return: the token, which stays valid until this task has left; NULL if the
  *	gate is closed, the task is not inside then.
  */
 static inline void *percpu_gate_enter(struct percpu_gate *gate,
@@ -220,13 +227,13 @@ static inline void *percpu_gate_enter(struct percpu_gate *gate,
 {
 	void *token;
 
-	/* Not needed, but who drains would see each count that is taken back. */
+	/* Not needed, but a drain would see each count that is taken back. */
 	if (!READ_ONCE(gate->token))
 		return NULL;
 	*slot = __percpu_gate_count(gate);
 	/* Barrier (A), pairs with (B) in percpu_gate_close(). */
 	smp_mb__after_atomic();
-	/* Pairs with percpu_gate_open(): what the token stands for is complete. */
+	/* Pairs with percpu_gate_open(): the token's object is complete. */
 	token = smp_load_acquire(&gate->token);
 	if (unlikely(!token)) {
 		__percpu_gate_uncount(gate, *slot, 0);
@@ -237,25 +244,26 @@ static inline void *percpu_gate_enter(struct percpu_gate *gate,
 }
 
 /**
- * percpu_gate_join() - be inside, whether the gate is open or not
+ * percpu_gate_join() - enter the gate, whether it is open or not
  * @gate: the gate
  *
- * Context: The lock under which the gate is closed, and under which percpu_gate_empty()
- *	is asked for the last time, is held, shared or exclusive. Does not sleep.
+ * Context: Holds, shared or exclusive, the lock under which the gate is closed
+ *	and percpu_gate_empty() is called for the last time. Does not sleep.
  * Return: the slot to leave through.
  */
-static inline struct percpu_gate_slot *percpu_gate_join(struct percpu_gate *gate)
+static inline struct percpu_gate_slot *
+percpu_gate_join(struct percpu_gate *gate)
 {
 	rwsem_acquire_read(&gate->dep_map, 0, 1, _THIS_IP_);
 	return __percpu_gate_count(gate);
 }
 
 /**
- * percpu_gate_leave() - leave
+ * percpu_gate_leave() - leave the gate
  * @gate: the gate, which must not be destroyed before this returns
- * @slot: what percpu_gate_enter() or percpu_gate_join() gave, on any CPU
+ * @slot: slot from percpu_gate_enter() or percpu_gate_join(), of any CPU
  *
- * Context: As percpu_gate_enter(). The same task as entered.
+ * Context: As percpu_gate_enter(), in the task that entered.
  */
 static inline void percpu_gate_leave(struct percpu_gate *gate,
 				     struct percpu_gate_slot *slot)
@@ -267,10 +275,10 @@ static inline void percpu_gate_leave(struct percpu_gate *gate,
 /**
  * percpu_gate_back_out() - leave as if never having been inside
  * @gate: the gate, which must not be destroyed before this returns
- * @slot: what percpu_gate_enter() gave
+ * @slot: slot from percpu_gate_enter()
  *
- * For who is let in, but finds that it cannot do there what it came for. It is not
- * counted in percpu_gate_left().
+ * For a task that was let in, but finds that it cannot proceed inside. It is
+ * not counted in percpu_gate_left().
  *
  * Context: As percpu_gate_leave().
  */
@@ -284,10 +292,10 @@ static inline void percpu_gate_back_out(struct percpu_gate *gate,
 /**
  * percpu_gate_open() - let tasks enter
  * @gate: the gate
- * @token: what they get, not NULL
+ * @token: what entering tasks get, not NULL
  *
- * Context: The lock of whoever uses the gate is held; shared is enough if all who open
- *	with that agree in the token.
+ * Context: Holds the lock that the user of the gate provides; shared is enough
+ *	if all tasks that open the gate under it pass the same token.
  */
 static inline void percpu_gate_open(struct percpu_gate *gate, void *token)
 {
@@ -301,7 +309,7 @@ static inline void percpu_gate_open(struct percpu_gate *gate, void *token)
  *
  * Tasks that are inside stay there, see percpu_gate_wait().
  *
- * Context: The lock of whoever uses the gate is held exclusively.
+ * Context: Holds the lock that the user of the gate provides, exclusively.
  */
 static inline void percpu_gate_close(struct percpu_gate *gate)
 {
@@ -311,19 +319,21 @@ static inline void percpu_gate_close(struct percpu_gate *gate)
 }
 
 /**
- * percpu_gate_for_each_used() - CPUs of which the slot may be in use
- * @cpu: unsigned int
+ * percpu_gate_for_each_used() - iterate over CPUs with a slot that was used
+ * @cpu: iterator, unsigned int
  * @gate: the gate
  *
- * Bits of the mask appear meanwhile: for_each_cpu() does not read it as atomic.
+ * Bits are set in the mask concurrently, and for_each_cpu() does not read it
+ * atomically.
  */
 #define percpu_gate_for_each_used(cpu, gate)				\
 	for_each_possible_cpu(cpu)					\
 		if (!cpumask_test_cpu(cpu, (gate)->used)) {		\
 		} else
 
-/* The first slot that somebody is in, or NULL. */
-static inline struct percpu_gate_slot *__percpu_gate_busy(const struct percpu_gate *gate)
+/* Returns the first slot that is not empty, or NULL. */
+static inline struct percpu_gate_slot *
+__percpu_gate_busy(const struct percpu_gate *gate)
 {
 	unsigned int cpu;
 
@@ -333,20 +343,21 @@ static inline struct percpu_gate_slot *__percpu_gate_busy(const struct percpu_ga
 		if (atomic64_read(&slot->count) & PERCPU_GATE_INSIDE)
 			return slot;
 	}
-	/* Pairs with (C): what was done inside is seen. */
+	/* Pairs with (C): makes accesses inside visible. */
 	smp_acquire__after_ctrl_dep();
 	return NULL;
 }
 
 /**
- * percpu_gate_empty() - is nobody inside?
+ * percpu_gate_empty() - is no task inside?
  * @gate: a closed gate
  *
- * Whoever asks sees what was done inside, if the answer is yes.
+ * If this returns true, the caller sees what tasks did inside.
  *
- * Context: The lock of whoever uses the gate, exclusively, for an answer that stays
- *	true. Reads one cache line for each CPU that was ever used.
- * Return: true if nobody is.
+ * Context: For a result that stays true, holds the lock that the user of the
+ *	gate provides, exclusively. Reads one cache line for each CPU that was
+ *	ever used.
+ * Return: true if no task is inside.
  */
 static inline bool percpu_gate_empty(const struct percpu_gate *gate)
 {
@@ -358,8 +369,8 @@ static inline bool percpu_gate_empty(const struct percpu_gate *gate)
  * percpu_gate_assert_outside() - tell lockdep that this task is not inside
  * @gate: the gate
  *
- * For who was refused, before it does what may take long: had it been let in and not left,
- * whoever waits for those inside would wait for it.
+ * For a task that was refused, before an operation that may take long: if it
+ * were still inside, tasks that wait for the gate to drain would wait for it.
  *
  * Context: Any.
  */
@@ -369,7 +380,7 @@ static inline void percpu_gate_assert_outside(const struct percpu_gate *gate)
 }
 
 /**
- * percpu_gate_might_wait() - tell lockdep that somebody may wait for those inside
+ * percpu_gate_might_wait() - tell lockdep of a possible wait for tasks inside
  * @gate: the gate
  *
  * Context: Where percpu_gate_wait() could be called.
@@ -381,14 +392,14 @@ static inline void percpu_gate_might_wait(struct percpu_gate *gate)
 }
 
 /**
- * percpu_gate_wait() - sleep until nobody is seen inside
+ * percpu_gate_wait() - sleep until no task is seen inside
  * @gate: a closed gate
  *
- * That is a good moment to take the lock and ask percpu_gate_empty(): somebody may
- * have joined meanwhile.
+ * Take the lock and check percpu_gate_empty() after this: a task may have
+ * joined meanwhile.
  *
- * Context: Sleeps, uninterruptibly. Not under a lock that somebody inside may want, nor
- *	by a task that is inside.
+ * Context: Sleeps, uninterruptibly. Not under a lock that a task inside may
+ *	take, nor by a task that is inside.
  */
 static inline void percpu_gate_wait(struct percpu_gate *gate)
 {
@@ -403,8 +414,9 @@ static inline void percpu_gate_wait(struct percpu_gate *gate)
 	might_sleep();
 	percpu_gate_might_wait(gate);
 	while ((waiter.slot = __percpu_gate_busy(gate))) {
-		/* Has barrier (D), pairs with (C) in __percpu_gate_uncount(). */
-		prepare_to_wait(&gate->wait, &waiter.entry, TASK_UNINTERRUPTIBLE);
+		/* Barrier (D), pairs with (C) in __percpu_gate_uncount(). */
+		prepare_to_wait(&gate->wait, &waiter.entry,
+				TASK_UNINTERRUPTIBLE);
 		if (atomic64_read(&waiter.slot->count) & PERCPU_GATE_INSIDE)
 			schedule();
 		finish_wait(&gate->wait, &waiter.entry);
@@ -412,12 +424,12 @@ static inline void percpu_gate_wait(struct percpu_gate *gate)
 }
 
 /**
- * percpu_gate_slot_left() - how many tasks have left through a slot
+ * percpu_gate_slot_left() - number of tasks that have left through a slot
  * @slot: the slot
  *
  * Wraps around: use differences.
  *
- * Return: the number.
+ * Return: the number, modulo 2^32.
  */
 static inline u32 percpu_gate_slot_left(const struct percpu_gate_slot *slot)
 {
@@ -425,12 +437,12 @@ static inline u32 percpu_gate_slot_left(const struct percpu_gate_slot *slot)
 }
 
 /**
- * percpu_gate_left() - how many tasks have left, through any slot
+ * percpu_gate_left() - number of tasks that have left, through any slot
  * @gate: the gate
  *
  * Wraps around: use differences.
  *
- * Return: the number.
+ * Return: the number, modulo 2^32.
  */
 static inline u32 percpu_gate_left(const struct percpu_gate *gate)
 {

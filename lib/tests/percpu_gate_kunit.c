@@ -14,12 +14,12 @@
 #include <linux/sched/task.h>
 #include <linux/spinlock.h>
 
-#define ERAS		200	/* tokens that are handed out, one after the other */
+#define ERAS		200		/* tokens in the life of a gate */
 #define QUICK_ERAS	20000	/* of which two take turns */
 #define MAX_THREADS	16
-#define PATIENCE	(20 * HZ)	/* for what must not take long, or never happens */
+#define PATIENCE	(20 * HZ)	/* until a wait counts as a hang */
 
-/* What a token stands for. */
+/* The object behind a token. */
 struct era {
 	bool		over;
 	atomic_t	inside;
@@ -28,9 +28,9 @@ struct era {
 
 struct gate_test {
 	struct percpu_gate	gate;
-	spinlock_t		lock;		/* under which the gate is opened and closed */
+	spinlock_t		lock;		/* for opening, closing */
 	struct era		*eras;
-	struct era		*now;		/* NULL: nobody may join. Under the lock */
+	struct era		*now;		/* NULL if closed; lock */
 	atomic_t		entered;
 	atomic_t		refused;
 	atomic_t		wrong;
@@ -46,7 +46,8 @@ static int gate_init(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, t->eras);
 	spin_lock_init(&t->lock);
 	KUNIT_ASSERT_EQ(test, 0,
-			percpu_gate_init(&t->gate, sizeof(struct percpu_gate_slot),
+			percpu_gate_init(&t->gate,
+					 sizeof(struct percpu_gate_slot),
 					 "gate test", &key));
 	test->priv = t;
 	return 0;
@@ -60,7 +61,7 @@ static void gate_exit(struct kunit *test)
 		percpu_gate_destroy(&t->gate);
 }
 
-/* How many are inside, as the slots of all CPUs have it. */
+/* Number of tasks inside, summed over the slots of all CPUs. */
 static u32 inside(struct percpu_gate *gate)
 {
 	u32 sum = 0;
@@ -104,7 +105,7 @@ static void test_token(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, inside(&t->gate));
 }
 
-/* A count that is taken back is seen while it is there, and then never was. */
+/* A count that is taken back is seen meanwhile, but not as having left. */
 static void test_taken_back(struct kunit *test)
 {
 	struct gate_test *t = test->priv;
@@ -116,7 +117,7 @@ static void test_taken_back(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, percpu_gate_left(&t->gate));
 }
 
-/* One task too many that leaves is a bug of the caller, and is reported. */
+/* Leaving once too often is a bug of the caller, and triggers a warning. */
 static void test_underflow(struct kunit *test)
 {
 	struct gate_test *t = test->priv;
@@ -150,7 +151,7 @@ static void test_join_closed(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, percpu_gate_left(&t->gate));
 }
 
-/* The number of those who left wraps around, and leaves alone who is inside. */
+/* The number of tasks that left wraps around; the number inside does not. */
 static void test_wraps(struct kunit *test)
 {
 	struct gate_test *t = test->priv;
@@ -166,22 +167,25 @@ static void test_wraps(struct kunit *test)
 	before = percpu_gate_left(&t->gate);
 	percpu_gate_open(&t->gate, t->eras);
 	for (i = 0; i < 3; i++)
-		KUNIT_EXPECT_NOT_NULL(test, percpu_gate_enter(&t->gate, &slot[i]));
+		KUNIT_EXPECT_NOT_NULL(test,
+				      percpu_gate_enter(&t->gate, &slot[i]));
 	for (i = 0; i < 3; i++) {
 		KUNIT_EXPECT_EQ(test, 3 - i, inside(&t->gate));
 		percpu_gate_leave(&t->gate, slot[i]);
-		KUNIT_EXPECT_EQ(test, i + 1, percpu_gate_left(&t->gate) - before);
+		KUNIT_EXPECT_EQ(test, i + 1,
+				percpu_gate_left(&t->gate) - before);
 	}
 	KUNIT_EXPECT_EQ(test, 0, inside(&t->gate));
 }
 
 static void move_to(struct kunit *test, int cpu)
 {
-	KUNIT_EXPECT_EQ(test, 0, set_cpus_allowed_ptr(current, cpumask_of(cpu)));
+	KUNIT_EXPECT_EQ(test, 0,
+			set_cpus_allowed_ptr(current, cpumask_of(cpu)));
 	KUNIT_EXPECT_EQ(test, cpu, raw_smp_processor_id());
 }
 
-/* Who enters on one CPU and leaves on another is counted in one slot only. */
+/* A task that enters on one CPU and leaves on another uses only one slot. */
 static void test_migrate(struct kunit *test)
 {
 	struct gate_test *t = test->priv;
@@ -195,7 +199,8 @@ static void test_migrate(struct kunit *test)
 		percpu_gate_open(&t->gate, t->eras);
 		move_to(test, from);
 		KUNIT_EXPECT_NOT_NULL(test, percpu_gate_enter(&t->gate, &slot));
-		KUNIT_EXPECT_PTR_EQ(test, slot, percpu_gate_slot(&t->gate, from));
+		KUNIT_EXPECT_PTR_EQ(test, slot,
+				    percpu_gate_slot(&t->gate, from));
 		percpu_gate_close(&t->gate);
 		move_to(test, to);
 		KUNIT_EXPECT_FALSE(test, percpu_gate_empty(&t->gate));
@@ -207,7 +212,7 @@ static void test_migrate(struct kunit *test)
 }
 
 #ifdef CONFIG_HOTPLUG_CPU
-/* The slot of a CPU that is gone still counts who entered there. */
+/* The slot of an offline CPU still counts the tasks that entered there. */
 static void test_cpu_gone(struct kunit *test)
 {
 	struct gate_test *t = test->priv;
@@ -257,7 +262,7 @@ static bool queued(struct percpu_gate *gate, int n)
 	return !n;
 }
 
-/* Have a thread wait for those inside; it is the n-th in the queue when this returns. */
+/* Start a thread that waits; it is n-th in the queue when this returns. */
 static struct waiter *start_waiter(struct kunit *test, int n)
 {
 	struct gate_test *t = test->priv;
@@ -277,15 +282,19 @@ static struct waiter *start_waiter(struct kunit *test, int n)
 	return w;
 }
 
-/* A thread that sleeps for ever cannot be stopped, and must not see freed memory. */
+/*
+ * kthread_stop() would not return for a thread that never wakes up. After it
+ * the thread does not use @w any more, which the end of the test frees.
+ */
 static void expect_woken(struct kunit *test, struct waiter *w)
 {
-	KUNIT_ASSERT_NE(test, 0, wait_for_completion_timeout(&w->done, PATIENCE));
+	KUNIT_ASSERT_NE(test, 0,
+			wait_for_completion_timeout(&w->done, PATIENCE));
 	kthread_stop(w->thread);
 	put_task_struct(w->thread);
 }
 
-/* Who waits goes from slot to slot, and only who empties one that is waited for wakes. */
+/* Waiters are woken only when the slot that they wait for becomes empty. */
 static void test_wait(struct kunit *test)
 {
 	struct gate_test *t = test->priv;
@@ -300,7 +309,8 @@ static void test_wait(struct kunit *test)
 	percpu_gate_open(&t->gate, t->eras);
 	for (i = 0; i < 3; i++) {
 		move_to(test, i ? first : last);
-		KUNIT_EXPECT_NOT_NULL(test, percpu_gate_enter(&t->gate, &slot[i]));
+		KUNIT_EXPECT_NOT_NULL(test,
+				      percpu_gate_enter(&t->gate, &slot[i]));
 	}
 	set_cpus_allowed_ptr(current, cpu_possible_mask);
 	percpu_gate_close(&t->gate);
@@ -316,7 +326,7 @@ static void test_wait(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, percpu_gate_empty(&t->gate));
 }
 
-/* One waits for the slot of the first CPU, another for that of the last. */
+/* One waiter waits for the slot of the first CPU, one for that of the last. */
 static void test_wait_for_two(struct kunit *test)
 {
 	struct gate_test *t = test->priv;
@@ -335,14 +345,14 @@ static void test_wait_for_two(struct kunit *test)
 	set_cpus_allowed_ptr(current, cpu_possible_mask);
 	w[0] = start_waiter(test, 2);
 	__percpu_gate_uncount(&t->gate, slot[1], 0);
-	/* It goes on to wait for the other slot. */
+	/* w[1] goes on to wait for the other slot. */
 	KUNIT_EXPECT_EQ(test, 0, wait_for_completion_timeout(&w[1]->done, 2));
 	__percpu_gate_uncount(&t->gate, slot[0], 0);
 	expect_woken(test, w[0]);
 	expect_woken(test, w[1]);
 }
 
-/* Who was counted for a moment and is refused wakes who waits for that count. */
+/* A task that is counted, then refused, wakes a waiter that saw the count. */
 static void test_wait_for_refused(struct kunit *test)
 {
 	struct gate_test *t = test->priv;
@@ -363,7 +373,7 @@ static void close_and_drain(struct gate_test *t)
 	}
 }
 
-/* Start threads; returns how many there are. */
+/* Start up to @n threads; returns how many were started. */
 static int start_threads(struct kunit *test, struct task_struct **thread, int n,
 			 int (*fn)(void *))
 {
@@ -385,7 +395,7 @@ static void stop_threads(struct task_struct **thread, int n)
 		kthread_stop(thread[--n]);
 }
 
-/* Inside: nothing may end this era, nor may it be over. */
+/* Work inside the gate: @era must not be over, nor end meanwhile. */
 static void work_inside(struct gate_test *t, struct era *era)
 {
 	if (READ_ONCE(era->over))
@@ -423,7 +433,7 @@ static int enters(void *arg)
 	return 0;
 }
 
-/* Joins while the gate is closed, too, as long as that is allowed. */
+/* Joins also while the gate is closed, as long as t->now allows it. */
 static int joins(void *arg)
 {
 	struct gate_test *t = arg;
@@ -466,7 +476,8 @@ static void test_sleep_inside(struct kunit *test)
 		t->now = era;
 		percpu_gate_open(&t->gate, era);
 		spin_unlock(&t->lock);
-		while (atomic_read(&t->entered) - before < 2 && time_before(jiffies, end))
+		while (atomic_read(&t->entered) - before < 2 &&
+		       time_before(jiffies, end))
 			schedule_timeout_uninterruptible(1);
 
 		spin_lock(&t->lock);
@@ -482,7 +493,8 @@ static void test_sleep_inside(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, left);
 	KUNIT_EXPECT_EQ(test, 0, atomic_read(&t->wrong));
 	KUNIT_EXPECT_EQ(test, 0, inside(&t->gate));
-	KUNIT_EXPECT_EQ(test, atomic_read(&t->entered), percpu_gate_left(&t->gate));
+	KUNIT_EXPECT_EQ(test, atomic_read(&t->entered),
+			percpu_gate_left(&t->gate));
 	KUNIT_EXPECT_GE(test, atomic_read(&t->entered), 2 * ERAS);
 	for (i = 0; i < ERAS; i++)
 		work += atomic_read(&t->eras[i].work);
@@ -524,7 +536,7 @@ static void relax(void)
 		cpu_relax();
 }
 
-/* Tasks enter in the moment when the gate is closed, and are interrupted there. */
+/* Tasks enter just as the gate is closed, and are interrupted there. */
 static void test_close_quickly(struct kunit *test)
 {
 	struct gate_test *t = test->priv;
@@ -533,10 +545,12 @@ static void test_close_quickly(struct kunit *test)
 	unsigned long end = jiffies + PATIENCE;
 	int n, i;
 
-	n = start_threads(test, thread, min_t(int, ARRAY_SIZE(thread),
-					      max_t(int, 1, num_online_cpus() - 1)),
+	n = start_threads(test, thread,
+			  min_t(int, ARRAY_SIZE(thread),
+				max_t(int, 1, num_online_cpus() - 1)),
 			  enters_quickly);
-	for (i = 0; n && (i < QUICK_ERAS || atomic_read(&t->entered) < 100); i++) {
+	for (i = 0; n && (i < QUICK_ERAS || atomic_read(&t->entered) < 100);
+	     i++) {
 		struct era *era = &t->eras[i % 2];
 
 		if (time_after(jiffies, end))
@@ -545,7 +559,7 @@ static void test_close_quickly(struct kunit *test)
 		spin_lock(&t->lock);
 		percpu_gate_open(&t->gate, era);
 		spin_unlock(&t->lock);
-		/* They may have no other CPU than this. */
+		/* The threads may have no other CPU to run on. */
 		if (!(i % 128))
 			schedule_timeout_uninterruptible(1);
 		relax();
@@ -560,8 +574,9 @@ static void test_close_quickly(struct kunit *test)
 
 	KUNIT_EXPECT_EQ(test, 0, atomic_read(&t->wrong));
 	KUNIT_EXPECT_EQ(test, 0, inside(&t->gate));
-	KUNIT_EXPECT_EQ(test, atomic_read(&t->entered), percpu_gate_left(&t->gate));
-	/* Otherwise nothing was tried. */
+	KUNIT_EXPECT_EQ(test, atomic_read(&t->entered),
+			percpu_gate_left(&t->gate));
+	/* With fewer entries the test shows nothing. */
 	KUNIT_EXPECT_GE(test, atomic_read(&t->entered), 100);
 	kunit_info(test, "%d times closed, %d entered, %d refused\n", i,
 		   atomic_read(&t->entered), atomic_read(&t->refused));

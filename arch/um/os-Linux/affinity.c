@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Keeps each CPU thread, and the stub process that it runs, on one host CPU.
+ * Keep each CPU thread, and the stub process that it runs, on one host CPU.
  */
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 static bool pin_cpus;
 static cpu_set_t host_set;		/* the host CPUs we were started on */
 
-/* Host CPU of a CPU: they take turns when there are fewer. */
+/* Map a UML CPU to a host CPU, round-robin if there are fewer host CPUs. */
 static int host_cpu(int cpu)
 {
 	int skip = cpu % CPU_COUNT(&host_set), host;
@@ -34,13 +34,13 @@ static int pin(int pid, int cpu)
 
 	CPU_ZERO(&set);
 	CPU_SET(host_cpu(cpu), &set);
-	/* sched_setaffinity() is a function of this kernel. */
+	/* Not the libc wrapper: the kernel has its own sched_setaffinity(). */
 	if (syscall(__NR_sched_setaffinity, pid, sizeof(set), &set) < 0)
 		return -errno;
 	return 0;
 }
 
-/* Pins the calling CPU thread. */
+/* Pin the calling CPU thread. */
 void os_pin_cpu_thread(void)
 {
 	int err;
@@ -54,14 +54,14 @@ void os_pin_cpu_thread(void)
 }
 
 /**
- * os_pin_stub() - have a stub process run on the host CPU of its CPU thread
+ * os_pin_stub() - move a stub process to the host CPU of its CPU thread
  * @pid: the stub process, which the calling CPU thread is about to run
- * @data: the page that it shares with us
+ * @data: data page shared with the stub process
  *
- * A system call on the host only when the stub process was last run by another
- * CPU thread. If that fails the process is gone, or slow; neither matters here.
+ * Makes a system call on the host only if another CPU thread ran the stub
+ * process last. Errors are ignored: the stub process is gone, or runs slower.
  *
- * Context: CPU thread which owns the turnstile of the stub process.
+ * Context: CPU thread which holds the turnstile of the stub process.
  */
 void os_pin_stub(int pid, struct stub_data *data)
 {
@@ -73,7 +73,7 @@ void os_pin_stub(int pid, struct stub_data *data)
 	pin(pid, cpu);
 }
 
-/* Helper threads serve all CPUs; they would inherit what their creator has. */
+/* Helper threads serve all CPUs: drop the affinity inherited at creation. */
 void os_unpin_helper_thread(pthread_t thread)
 {
 	if (pin_cpus)
