@@ -30,11 +30,11 @@ def recipe_names():
 def load_recipe(name):
     """The module of a recipe.
 
-    It has a docstring; METRICS, a dict of the name of each value to "more" or "less",
-    whichever is better; PLOTS and RESULTS, if it has them, those that are drawn along AXIS,
-    and that Documentation/results.rst has; cases(quick), which yields dicts with a "label" and, when there is
-    a filesystem, what guestlib.Filesystem takes; and measure(context, case), which returns
-    a dict of the values (a number, or a list of samples) and a dict of raw data.
+    It has a docstring; METRICS, a dict of the name of each value to "more" or "less", whichever
+    is better; PLOTS and RESULTS, if it has them, those that are drawn along AXIS, and that
+    Documentation/results.rst has; cases(quick), which yields dicts with a "label" and, when
+    there is a filesystem, what guestlib.Filesystem takes; and measure(context, case), which
+    returns a dict of the values (a number, or a list of samples) and a dict of raw data.
     """
     path = os.path.join(RECIPES, name.replace("-", "_") + ".py")
     spec = importlib.util.spec_from_file_location(name.replace("-", "_"), path)
