@@ -137,8 +137,9 @@ am_series()
 	git -C "$tmp" checkout -q --detach "$commit"
 	k=0
 	if [ "$n" -gt 0 ] && ! stdbuf -oL git -C "$tmp" -c gc.auto=0 am --committer-date-is-author-date \
-			"${patches[@]/#/$TOP/patches/}" 2>"$tmp/.git/am.log" |
+			"${patches[@]/#/$TOP/patches/}" 2>>"$tmp/.git/am.log" |
 			while read -r p; do
+				[[ $p == "Applying: "* ]] || { echo "$p" >>"$tmp/.git/am.log"; continue; }
 				k=$((k + 1))
 				info "patch $k of $n: ${p#Applying: }"
 			done; then

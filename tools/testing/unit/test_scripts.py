@@ -342,6 +342,8 @@ class TestSeries(Workbench):
         self.run_script('refresh')
         output = self.run_script('closure', 'ext4', fails=True)
         self.assertIn('patch 2 of 2 does not apply: patches/ext4/0002', output)
+        # What git am says when it stops is no patch.
+        self.assertNotIn('patch 3 of 2', output)
         self.assertIn("line 'depends:'", output)
 
 
