@@ -179,12 +179,12 @@ bisect: $(if $(KSRC),,tree)
 report:
 	$(Q)tools/testing/report/report
 
-# What the page has: each part on the same commits. RESUME=1 goes on where it was interrupted.
+# What the page has: each part on the same commits.
 INACTIVATE = unlink-latency unlink-storm reaim-disk
 results: setup kernels lockstat microscope
-	$(Q)tools/testing/bench/bench --rounds 3 $(if $(RESUME),--resume)
+	$(Q)tools/testing/bench/bench --rounds 3
 	$(Q)tools/testing/bench/bench --rounds 3 $(INACTIVATE:%=--workload %) --features orphan_file \
-		--stack-mount inactivate=auto --json $(O)/bench/inactivate.json $(if $(RESUME),--resume)
+		--stack-mount inactivate=auto --json $(O)/bench/inactivate.json
 	$(Q)$(MAKE) model
 	$(Q)tools/testing/report/report --results Documentation
 	@$(DONE)

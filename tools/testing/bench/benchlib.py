@@ -255,8 +255,12 @@ def left_out(run):
         yield f"warning: not all was measured: {run['ended']}"
 
 
-def report(run):
-    """The lines to print for a whole run, at most WIDTH columns wide."""
+def rounds_of(run):
+    return max(boot["round"] for boot in run["boots"]) + 1
+
+
+def head(run):
+    """Lines that say what was measured, where, and what to know before the numbers."""
     machine, kernels, boots = run["machine"], run["kernels"], run["boots"]
     lines = [f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_mib']} MiB; "
              + ("the machine itself" if kernels["base"]["platform"] == "host" else
@@ -266,14 +270,23 @@ def report(run):
         lines.append(f"{side + ':':7}{kernel['name']}, commit {kernel['commit'][:12]}, "
                      f"config {kernel['config_sha256'][:12]}")
     lines += warnings(run)
-    rounds = max(boot["round"] for boot in boots) + 1
     booted = len({boot.get("boot_id", number) for number, boot in enumerate(boots)})
-    lines.append(f"{rounds} rounds, {booted} boots, {run['seconds']:.0f} s")
+    lines.append(f"{rounds_of(run)} rounds, {booted} boots, {run['seconds']:.0f} s")
+    return lines
+
+
+def chance(run):
+    rounds = rounds_of(run)
+    return f"By chance alone all {rounds} round(s) agree in one row of {2 ** (rounds - 1)}."
+
+
+def report(run):
+    """The lines to print for a whole run, at most WIDTH columns wide."""
+    lines = head(run)
     for name in dict.fromkeys(row["recipe"] for row in run["rows"]):
         lines += ["", *table([row for row in run["rows"] if row["recipe"] == name])]
         extra = getattr(load_recipe(name), "extra", None)
         if extra:
             lines += extra(run["rows"])
-    lines += ["", *NOTES.splitlines(),
-              f"By chance alone all {rounds} round(s) agree in one row of {2 ** (rounds - 1)}."]
+    lines += ["", *NOTES.splitlines(), chance(run)]
     return [line.rstrip() for line in lines]

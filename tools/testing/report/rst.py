@@ -65,19 +65,8 @@ def agreeing(rows):
     return f"{agree} of {len(rows)} ({100 * agree / max(1, len(rows)):.0f} %)"
 
 
-def machine(run):
-    kernels = run["kernels"]
-    rounds = max(boot["round"] for boot in run["boots"]) + 1
-    yield f"* {run['machine']['cpu']}, {run['machine']['cores']} cores, " \
-          f"{run['machine']['memory_mib']} MiB; guests on {kernels['base']['platform']}; " \
-          f"{run['date']}"
-    for side in benchlib.SIDES:
-        kernel = kernels[side]
-        yield f"* {side}: commit {kernel['commit'][:12]}, config {kernel['config_sha256'][:12]}"
-    yield f"* {rounds} rounds, {len(run['boots'])} boots, {run['seconds'] / 60:.0f} minutes; by " \
-          f"chance alone all rounds agree in {100 / 2 ** (rounds - 1):.0f} % of the rows"
-    for line in benchlib.warnings(run):
-        yield f"* {line}"
+def measured(run):
+    return [f"* {line}" for line in (*benchlib.head(run), run["date"], benchlib.chance(run))]
 
 
 def recipes(run, prefix=""):
@@ -89,8 +78,9 @@ def recipes(run, prefix=""):
         yield from [*recipe.__doc__.strip().split("\n\n")[0].splitlines(), ""]
         yield from words(prefix + name)
         for metric in shown(recipe):
-            if rows_of(rows, metric):
-                yield from table((metric, *HEAD[1:]), rows_of(rows, metric))
+            found = rows_of(rows, metric)
+            if found:
+                yield from table((metric, *HEAD[1:]), found)
         lines = getattr(recipe, "extra", lambda _: [])(rows)
         if lines:
             yield from ["::", "", *(f"    {line}" for line in lines if line), ""]
@@ -99,14 +89,14 @@ def recipes(run, prefix=""):
 def results(run, more, tables):
     """The page. more: {name: (title, another run)}; tables: {name: (title, head, rows)}."""
     lines = [".. SPDX-License-Identifier: GPL-2.0", "", "=======", "Results", "=======", "",
-             *INTRO.splitlines(), "", *machine(run), ""]
+             *INTRO.splitlines(), "", *measured(run), ""]
     lines += heading("How far to trust a row", "=")
     for fs in ("ext4", "xfs"):
         mine = [row for row in run["rows"] if fs in row["case"].split(",")[0].split()]
         lines.append(f"* {fs}: all rounds agree in {agreeing(mine)} of the rows.")
     lines += ["", *words("trust"), *recipes(run)]
     for name, (title, other) in more.items():
-        lines += [*heading(title, "="), *machine(other), "", *words(name),
+        lines += [*heading(title, "="), *measured(other), "", *words(name),
                   *recipes(other, name + "-")]
     for name, (title, head, rows) in tables.items():
         lines += [*heading(title, "="), *words(name), *table(head, rows)]
