@@ -63,7 +63,8 @@
 ##   SIDE=base  torture, matrix: mainline, with the patches that the tools need
 ##   METRIC=    bisect: part of a row's "case: value"; GOOD=, BAD= the range; TEST= a script
 ##   OP=        microscope: operation (default: all); FS=ext4 or xfs; CPUS= (default: 2 8 32)
-##   FORCE=1    tree, distclean: drop commits that are not in patches/
+##   FORCE=1    tree, distclean: drop commits that are not in patches/; apply: go on if a file that
+##              the patches touch is not that of Linux 7.3.4
 ##   V=1        show the commands
 
 O ?= build
@@ -77,7 +78,9 @@ DONE = s=$$(($$(date +%s) - $(START_TIME))); \
 	printf '==> [%d:%02d] make $@: done\n' $$((s / 60)) $$((s % 60))
 
 .PHONY: help setup base tree refresh apply mail kernels run check kunit kunit-every smoke bench \
-	microscope model report results lockstat bisect torture kill bugs matrix proofs mutants fstests fstests-check closures clean distclean
+	microscope model report results lockstat bisect torture kill bugs matrix proofs mutants fstests \
+	closures clean distclean bench-check torture-check bugs-check matrix-check mutants-check \
+	fstests-check
 .NOTPARALLEL:
 
 help:
@@ -106,6 +109,15 @@ run: setup kernels
 	$(Q)tools/testing/bench/bench --core --json $(O)/bench/run.json
 	@$(DONE)
 
+# A name that does not exist is an error before anything is built.
+CHECK_bench = bench/bench $(BENCH_ARGS)
+CHECK_torture = torture/torture $(ONLY:%=--only %)
+CHECK_bugs = bugs/bugs $(BUG)
+CHECK_matrix = matrix/matrix $(ONLY)
+CHECK_mutants = mutants/mutants $(MUTANT)
+bench-check torture-check bugs-check matrix-check mutants-check: %-check:
+	$(Q)tools/testing/$(CHECK_$*) --list >/dev/null
+
 BENCH_ARGS = $(WORKLOAD:%=--workload %) $(ROUNDS:%=--rounds %)
 SIDES_ARGS = $(FEATURES:%=--features %) $(STACK_MOUNT:%=--stack-mount %)
 # All recipes take twenty minutes a round.
@@ -114,7 +126,7 @@ ifeq ($(TARGET),host)
 bench:
 	$(Q)tools/testing/bench/host $(DEV) $(CONFIRM:%=--confirm %) $(SIDE:%=--side %) $(BENCH_ARGS)
 else
-bench: setup kernels $(if $(WORKLOAD),$(if $(filter lock-stat mwcm,$(WORKLOAD)),lockstat),lockstat)
+bench: bench-check setup kernels $(if $(WORKLOAD),$(if $(filter lock-stat mwcm,$(WORKLOAD)),lockstat),lockstat)
 	$(Q)tools/testing/bench/bench $(BENCH_ARGS) $(ALL_ROUNDS) $(SIDES_ARGS) \
 		$(if $(RESUME),--resume)
 endif
@@ -132,7 +144,7 @@ model:
 # What the base is tortured with: nothing hides what is lost, and nothing is blamed on it that
 # the recorder lost.
 NET_BASE = $$(scripts/closure $(UM) dm-log-writes)
-torture: setup tree
+torture: torture-check setup tree
 	$(Q)scripts/kbuild uml-torture stack uml torture
 ifeq ($(SIDE),base)
 	$(Q)scripts/kbuild --like uml-torture uml-torture-base $(NET_BASE) uml torture
@@ -141,7 +153,7 @@ endif
 		$(ONLY:%=--only %) $(SEED:%=--seed %)
 
 # Bugs of mainline that can be shown: on the base each in a boot of its own.
-bugs: setup tree
+bugs: bugs-check setup tree
 	$(Q)scripts/kbuild uml-torture stack uml torture
 	$(Q)scripts/kbuild --like uml-torture uml-torture-base $(NET_BASE) uml torture
 	$(Q)tools/testing/bugs/bugs --base uml-torture-base --stack uml-torture $(BUG)
@@ -152,14 +164,14 @@ kill: setup tree
 	$(Q)tools/testing/torture/kill $(MINUTES:%=--minutes %) $(ONLY:%=--only %) $(SEED:%=--seed %)
 
 # What KCSAN finds in the base is noted, so that it is not blamed on the stack.
-matrix: setup tree
+matrix: matrix-check setup tree
 	$(Q)tools/testing/matrix/matrix $(if $(filter base,$(SIDE)),--base $(NET_BASE) --note) \
 		$(MINUTES:%=--minutes %) $(SEED:%=--seed %) $(ONLY)
 
 proofs: setup tree
 	$(Q)tools/testing/proofs/proofs
 
-mutants: setup tree
+mutants: mutants-check setup tree
 	$(Q)tools/testing/mutants/mutants $(SEED:%=--seed %) $(SLICE:%=--seconds %) \
 		$(if $(RESUME),--resume) $(MUTANT)
 
