@@ -96,9 +96,12 @@ tree: base
 UM = um-smp-fixes um-smp
 UML_BASE = $$(scripts/closure $(UM) $(BASE_SERIES))
 UML_STACK = $(if $(SERIES),$$(scripts/closure $(UM) $(SERIES)),stack)
-kernels: tree
-	$(Q)scripts/kbuild uml-base "$(UML_BASE)" uml lean
-	$(Q)scripts/kbuild --like uml-base uml-stack "$(UML_STACK)" uml lean
+# The base is built while the stack's branch is made.
+kernels: base
+	$(Q)scripts/tree & \
+	scripts/kbuild uml-base "$(UML_BASE)" uml lean; status=$$?; \
+	wait $$! && [ $$status = 0 ] && \
+	scripts/kbuild --like uml-base uml-stack "$(UML_STACK)" uml lean
 
 # The same with CONFIG_LOCK_STAT and tracepoints, for the recipes lock-stat and mwcm.
 lockstat: tree
