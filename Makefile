@@ -46,7 +46,7 @@
 ##   REROLL=    mail: version of the series, 2 for "PATCH v2"
 ##   WORKLOAD=  bench: names of recipes; tools/testing/bench/bench --list prints them
 ##   ROUNDS=    bench: rounds; default 3 for all recipes, 5 with WORKLOAD=
-##   RESUME=1   bench: go on where an interrupted run ended
+##   RESUME=1   bench, results: go on where an interrupted run ended
 ##   FEATURES=, STACK_MOUNT=  bench: make ext4 with, on both sides, and mount it with, on the
 ##              stack's only; e.g. FEATURES=orphan_file STACK_MOUNT=inactivate=auto
 ##   TARGET=host  bench: on the running kernel, SIDE=base or stack, DEV= a block device
@@ -197,9 +197,9 @@ report:
 # What the page has: each part on the same commits.
 INACTIVATE = unlink-latency unlink-storm reaim-disk
 results: setup kernels lockstat microscope
-	$(Q)tools/testing/bench/bench --rounds 3
+	$(Q)tools/testing/bench/bench --rounds 3 $(if $(RESUME),--resume)
 	$(Q)tools/testing/bench/bench --rounds 3 $(INACTIVATE:%=--workload %) --features orphan_file \
-		--stack-mount inactivate=auto --json $(O)/bench/inactivate.json
+		--stack-mount inactivate=auto --json $(O)/bench/inactivate.json $(if $(RESUME),--resume)
 	$(Q)$(MAKE) model
 	$(Q)tools/testing/report/report --results Documentation
 	@$(DONE)

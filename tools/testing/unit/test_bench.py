@@ -460,6 +460,16 @@ class Driver(unittest.TestCase):
             with contextlib.redirect_stderr(io.StringIO()) as errors:
                 self.assertRaises(SystemExit, run)
             self.assertIn("of other kernels or options", errors.getvalue())
+            os.unlink(path + ".part")
+            for ended, rounds, resume, finished in (
+                    ("", 2, True, True), ("interrupted", 2, True, False), ("", 3, True, False),
+                    ("", 2, False, False)):
+                self.bench.save({"measured": measured, "ended": ended,
+                                 "options": {"rounds": rounds}}, path)
+                args.resume = resume
+                self.assertEqual(self.bench.is_finished(args, measured), finished)
+            args.resume = True
+            self.assertFalse(self.bench.is_finished(args, {"cases": {}}))
 
     def test_good(self):
         self.assertEqual(self.boot(self.leave(samples())), samples())
