@@ -11,6 +11,9 @@
 ##   tree       make branch stack there: base + one commit per patch
 ##   refresh    write branch stack back to patches/, fs/, include/
 ##   apply      put the stack on a new branch of your own tree (KSRC=)
+##   modules    build jbd2, ext4 and xfs for an installed kernel, outside of its tree (KDIR=)
+##   modules_install, modules_uninstall
+##              put them under updates/ of that kernel's modules, and take them away again
 ##   mail       write a mail-ready series to build/mail (SERIES=)
 ## Kernels and tests:
 ##   kernels    build base and stack for user-mode Linux
@@ -37,6 +40,8 @@
 ##   distclean  remove all of build/ but measurements
 ## Variables:
 ##   KSRC=      a Linux 7.3 git tree (base: or a tarball) to use; mail: where to look up the base
+##   KDIR=      modules: the kernel's build directory (default: /lib/modules/RELEASE/build)
+##   CC=, KEY=, CERT=  modules: the compiler; modules_install: a key to sign with (Secure Boot)
 ##   O=         build directory (default: build)
 ##   JOBS=      parallel jobs (default: one more than CPUs)
 ##   BRANCH=    apply: branch to make (default: journal-stack)
@@ -69,7 +74,7 @@
 
 O ?= build
 START_TIME := $(shell date +%s)
-export O KSRC JOBS BRANCH SERIES REROLL FORCE V START_TIME
+export O KSRC KDIR KEY CERT JOBS BRANCH SERIES REROLL FORCE V START_TIME
 export WORKLOAD METRIC TEST GOOD BAD PLATFORM QUICK FRESH
 export FSTESTS GROUP EXCLUDE TESTS FS MKFS_OPTIONS MOUNT_OPTIONS BASE_MOUNT STACK_MOUNT RESUME
 MAKEFLAGS += --no-print-directory --no-builtin-rules
@@ -77,7 +82,7 @@ Q := $(if $(filter 1,$(V)),,@)
 DONE = s=$$(($$(date +%s) - $(START_TIME))); \
 	printf '==> [%d:%02d] make $@: done\n' $$((s / 60)) $$((s % 60))
 
-.PHONY: help setup base tree refresh apply mail kernels run check kunit kunit-every smoke bench \
+.PHONY: modules modules_install modules_uninstall help setup base tree refresh apply mail kernels run check kunit kunit-every smoke bench \
 	microscope model report results lockstat bisect torture kill bugs matrix proofs mutants fstests \
 	closures clean distclean bench-check torture-check bugs-check matrix-check mutants-check \
 	fstests-check
@@ -90,6 +95,12 @@ setup base tree refresh apply mail:
 	$(Q)scripts/$@
 
 tree: base
+
+# With KSRC= they are built from that, else from the base.
+modules: $(if $(KSRC),,base)
+	$(Q)scripts/modules build
+modules_install modules_uninstall:
+	$(Q)scripts/modules $(@:modules_%=%)
 
 # The base that is measured is mainline with the stack's um series: without them, UML
 # makes two system calls each time interrupts are disabled, which hides all else.
