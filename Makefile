@@ -82,7 +82,8 @@ Q := $(if $(filter 1,$(V)),,@)
 DONE = s=$$(($$(date +%s) - $(START_TIME))); \
 	printf '==> [%d:%02d] make $@: done\n' $$((s / 60)) $$((s % 60))
 
-.PHONY: modules modules_install modules_uninstall help setup base tree refresh apply mail kernels run check kunit kunit-every smoke bench \
+.PHONY: help setup base tree refresh apply mail modules modules_install modules_uninstall kernels \
+	run check kunit kunit-every smoke bench \
 	microscope model report results lockstat bisect torture kill bugs matrix proofs mutants fstests \
 	closures clean distclean bench-check torture-check bugs-check matrix-check mutants-check \
 	fstests-check
