@@ -3,12 +3,17 @@
 
 import collections
 import os
+import subprocess
 import sys
+import tempfile
+import types
 import unittest
 
 HERE = os.path.dirname(os.path.realpath(__file__))
-sys.path.insert(0, os.path.join(HERE, "../microscope"))
+sys.path[:0] = [HERE, os.path.join(HERE, "../microscope"), os.path.join(HERE, "../lib")]
 import attribute  # noqa: E402
+import guestlib  # noqa: E402
+import program  # noqa: E402
 import table  # noqa: E402
 import verify  # noqa: E402
 
@@ -197,6 +202,19 @@ class TestVerify(unittest.TestCase):
         line = self.line("transaction_s", ["t_expires", "t_updates"], 5, reads=2)
         self.assertEqual(verify.nothing({"cpus": 2, "lines": [line]}),
                          ["transaction_s ['t_expires', 't_updates'] is shared"])
+
+
+class Filesystems(unittest.TestCase):
+    def test_can_be_made(self):
+        guest = program.load("tools/testing/microscope/guest")
+        for kind, nothing in (("ext4", "-n"), ("xfs", "-N")):
+            with self.subTest(kind), tempfile.NamedTemporaryFile() as disk:
+                fs = guestlib.Filesystem(kind, log_mib=guest.LOG_MIB[kind])
+                disk.truncate(fs.size_mib << 20)
+                fs.device = types.SimpleNamespace(path=disk.name)
+                name, *args = fs._mkfs()
+                subprocess.run([name, nothing, *args], check=True, capture_output=True, env={
+                    **os.environ, **guestlib.MKFS_XFS_ENV, "PATH": "/usr/sbin:/sbin:/usr/bin:/bin"})
 
 
 if __name__ == "__main__":
