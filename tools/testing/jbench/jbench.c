@@ -1178,3 +1178,5 @@ module_exit(jbench_exit);
 MODULE_DESCRIPTION("Time journal and filesystem operations inside the kernel");
 MODULE_INFO(tree, JBENCH_TREE);
 MODULE_LICENSE("GPL");
+/* As make modules builds it, jbd2 exports to those that say so. */
+MODULE_IMPORT_NS("JOURNALS_JBD2");

@@ -14,6 +14,8 @@ TOP = os.path.realpath(os.path.join(os.path.dirname(__file__), "../../.."))
 BUILD = os.path.realpath(os.path.join(TOP, os.environ.get("O") or "build"))
 BOOT = os.path.join(TOP, "tools/testing/vm/boot")
 IMAGES = {"uml": ("um", "linux"), "x86_64": ("x86_64", "arch/x86/boot/bzImage")}
+# The distribution's kernel, which scripts/modules-kernels takes, and the modules it is booted with.
+DEBIAN = "x86_64", "vmlinuz"
 BEGIN = time.monotonic()
 
 
@@ -83,10 +85,12 @@ def find_kernel(name):
             commit, kind = stamp.readline().split()
     except (OSError, ValueError):
         die(f"there is no finished kernel {name} in {BUILD}/obj", "make kernels")
-    arch, image = IMAGES[kind]
+    arch, image = DEBIAN if kind == "debian" else IMAGES[kind]
     image = os.path.join(obj, image)
+    initrd = os.path.join(obj, "initrd")
     return {"name": name, "commit": commit, "platform": kind, "arch": arch, "obj": obj,
-            "image": image, "image_sha256": sha256(image),
+            "image": image,
+            "image_sha256": sha256(initrd if kind == "debian" else image),
             "config_sha256": sha256(os.path.join(obj, ".config"))}
 
 
@@ -102,9 +106,14 @@ def build_module(kernel):
     with open(made_for, "w", encoding="ascii") as file:
         file.write(kernel["image_sha256"])
     step(f"building jbench for {kernel['name']}")
-    call([os.path.join(TOP, "scripts/kbuild"), "--at", kernel["commit"],
-          "make", f"O={kernel['obj']}", f"ARCH={kernel['arch']}", "CONFIG_JBENCH=m",
-          f"M={TOP}/tools/testing/jbench", f"MO={out}", "W=1", "modules"],
+    make = ["make", "CONFIG_JBENCH=m", f"M={TOP}/tools/testing/jbench", f"MO={out}", "W=1",
+            "modules"]
+    if kernel["platform"] == "debian":
+        make = [os.path.join(TOP, "scripts/in-root"), os.path.join(kernel["obj"], "root"), *make,
+                *read(os.path.join(kernel["obj"], "jbench.args")).split()]
+    else:
+        make += [f"O={kernel['obj']}", f"ARCH={kernel['arch']}"]
+    call([os.path.join(TOP, "scripts/kbuild"), "--at", kernel["commit"], *make],
          log, f"jbench does not build for {kernel['name']}")
     return os.path.join(out, "jbench.ko")
 
