@@ -14,6 +14,7 @@
 ##   modules    build jbd2, ext4 and xfs for an installed kernel, outside of its tree (KDIR=)
 ##   modules_install, modules_uninstall
 ##              put them under updates/ of that kernel's modules, and take them away again
+##   deb        the same as a Debian package, which dkms builds for each kernel that it fits
 ##   mail       write a mail-ready series to build/mail (SERIES=)
 ## Kernels and tests:
 ##   kernels    build base and stack for user-mode Linux
@@ -24,6 +25,8 @@
 ##   bisect     find the commit that moved a figure (WORKLOAD=, METRIC=) or broke a test (TEST=)
 ##   report     plots and tables of all that was measured, as HTML and Markdown
 ##   results    measure all of it, write Documentation/results.rst (two hours)
+##   check-modules  the modules on Debian's kernel under QEMU, the package, what is refused (RT=1)
+##   applies    try each series on the newest releases of Linux (RELEASE=, default all)
 ##   kunit      run the KUnit tests on the stack
 ##   kunit-every  run them on every commit (SERIES=)
 ##   closures   build, boot and test each series with what it depends on, and nothing else (SERIES=)
@@ -51,6 +54,9 @@
 ##   REROLL=    mail: version of the series, 2 for "PATCH v2"
 ##   WORKLOAD=  bench: names of recipes; tools/testing/bench/bench --list prints them
 ##   ROUNDS=    bench: rounds; default 3 for all recipes, 5 with WORKLOAD=
+##   PLATFORM=qemu-modules  run: Debian's kernel under QEMU with its own modules, and with the
+##              stack's (RT=1: the flavour with PREEMPT_RT)
+##   RELEASE=   applies: like 7.2.12; scripts/orig lists them
 ##   RESUME=1   bench, results: go on where an interrupted run ended
 ##   FEATURES=, STACK_MOUNT=  bench: make ext4 with, on both sides, and mount it with, on the
 ##              stack's only; e.g. FEATURES=orphan_file STACK_MOUNT=inactivate=auto
@@ -83,7 +89,7 @@ DONE = s=$$(($$(date +%s) - $(START_TIME))); \
 	printf '==> [%d:%02d] make $@: done\n' $$((s / 60)) $$((s % 60))
 
 .PHONY: help setup base tree refresh apply mail modules modules_install modules_uninstall kernels \
-	run check kunit kunit-every smoke bench \
+	run check check-modules deb applies kunit kunit-every smoke bench \
 	microscope model report results lockstat bisect torture kill bugs matrix proofs mutants fstests \
 	closures clean distclean bench-check torture-check bugs-check matrix-check mutants-check \
 	fstests-check
@@ -103,6 +109,13 @@ modules: $(if $(KSRC),,base)
 modules_install modules_uninstall:
 	$(Q)scripts/modules $(@:modules_%=%)
 
+deb: setup base
+	$(Q)scripts/deb
+
+check-modules: setup tree
+	$(Q)scripts/modules-kernels $(FLAVOUR)
+	$(Q)tools/testing/modules/check $(FLAVOUR)
+
 # The base that is measured is mainline with the stack's um series: without them, UML
 # makes two system calls each time interrupts are disabled, which hides all else.
 UM = um-smp-fixes um-smp
@@ -120,9 +133,21 @@ lockstat: tree
 	$(Q)scripts/kbuild uml-base-lockstat "$(UML_BASE)" uml lean lockstat
 	$(Q)scripts/kbuild --like uml-base-lockstat uml-stack-lockstat "$(UML_STACK)" uml lean lockstat
 
+FLAVOUR = $(if $(filter 1,$(RT)),rt-amd64,amd64)
+ifeq ($(PLATFORM),qemu-modules)
+# Not a quarter of the speed, and no times to believe below a factor of two: counts, and whether
+# it works where users have it.
+run: setup tree
+	$(Q)scripts/modules-kernels $(FLAVOUR)
+	$(Q)tools/testing/bench/bench modules-$(FLAVOUR)-base modules-$(FLAVOUR)-stack --core \
+		--base-note "base is Debian's kernel with its own modules; QEMU emulates the CPUs." \
+		$(ROUNDS:%=--rounds %) --json $(O)/bench/run-modules.json
+	@$(DONE)
+else
 run: setup kernels
 	$(Q)tools/testing/bench/bench --core --json $(O)/bench/run.json
 	@$(DONE)
+endif
 
 # A name that does not exist is an error before anything is built.
 CHECK_bench = bench/bench $(BENCH_ARGS)
@@ -218,6 +243,9 @@ results: setup kernels lockstat microscope
 
 check: setup tree
 	$(Q)tools/testing/check/run
+
+applies: setup tree
+	$(Q)tools/testing/applies/applies $(if $(RELEASE),$(RELEASE),--write)
 
 kunit smoke: tree
 	$(Q)tools/testing/check/run $@
