@@ -112,8 +112,7 @@ modules_install modules_uninstall:
 deb: setup base
 	$(Q)scripts/deb
 
-check-modules: setup tree
-	$(Q)scripts/modules-kernels $(FLAVOUR)
+check-modules: setup base
 	$(Q)tools/testing/modules/check $(FLAVOUR)
 
 # The base that is measured is mainline with the stack's um series: without them, UML
@@ -135,8 +134,7 @@ lockstat: tree
 
 FLAVOUR = $(if $(filter 1,$(RT)),rt-amd64,amd64)
 ifeq ($(PLATFORM),qemu-modules)
-# Not a quarter of the speed, and no times to believe below a factor of two: counts, and whether
-# it works where users have it.
+# The CPUs are emulated, so this shows that it works where users have it, and not how fast.
 run: setup tree
 	$(Q)scripts/modules-kernels $(FLAVOUR)
 	$(Q)tools/testing/bench/bench modules-$(FLAVOUR)-base modules-$(FLAVOUR)-stack --core \
@@ -263,7 +261,7 @@ clean:
 distclean:
 	$(Q)if [ "$(FORCE)" = 1 ] || ! git -C $(O)/linux rev-parse -q --verify stack >/dev/null 2>&1 || \
 			scripts/refresh --check --quiet; then \
-		rm -rf $(addprefix $(O)/,linux src apt check perturb workloads try obj log mail jbench out \
+		rm -rf $(addprefix $(O)/,linux src apt apt-orig root modules deb applies check perturb workloads try obj log mail jbench out \
 			bisect report model torture matrix proofs mutants fstests *.tmp linux.old.*); \
 	else \
 		echo "error: $(O)/linux has commits that are not in patches/" >&2; \
