@@ -261,8 +261,9 @@ clean:
 distclean:
 	$(Q)if [ "$(FORCE)" = 1 ] || ! git -C $(O)/linux rev-parse -q --verify stack >/dev/null 2>&1 || \
 			scripts/refresh --check --quiet; then \
-		rm -rf $(addprefix $(O)/,linux src apt apt-orig root modules deb applies check perturb workloads try obj log mail jbench out \
-			bisect report model torture matrix proofs mutants fstests *.tmp linux.old.*); \
+		rm -rf $(addprefix $(O)/,linux src apt apt-orig root modules deb applies check \
+			perturb workloads try obj log mail jbench out bisect report model torture \
+			matrix proofs mutants fstests *.tmp linux.old.*); \
 	else \
 		echo "error: $(O)/linux has commits that are not in patches/" >&2; \
 		echo "  next: make refresh, or make distclean FORCE=1" >&2; exit 1; \
