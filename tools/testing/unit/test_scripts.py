@@ -401,6 +401,35 @@ class TestApply(Workbench):
         self.assertIn('differs from Linux 7.3.4: fs/ext4/super.c',
                       self.run_script('apply', KSRC=str(self.kernel)))
 
+    def test_older_release(self):
+        """A patch has a version for 7.2, which 7.1 takes too; nothing else changes."""
+        self.commit('Makefile', 'VERSION = 7\nPATCHLEVEL = 2\nSUBLEVEL = 8\n', 'x', self.kernel)
+        self.commit('fs/ext4/super.c', JOURNAL.replace('line9;', 'line9, old;'), 'x', self.kernel)
+        self.refused('is Linux 7.2.8; the stack needs 7.3')
+        self.assertIn('no patch of the stack has the subject of HEAD',
+                      self.run_script('override', '7.2', str(self.kernel), 'HEAD', fails=True))
+        self.run_script('override', 'v7.2', str(self.kernel), 'HEAD', fails=True)
+
+        self.git(self.kernel, 'checkout', '-q', '-b', 'work')
+        self.commit('fs/ext4/super.c', JOURNAL.replace('line9;', 'nine, old;'), "ext4: Jörg's line9",
+                    self.kernel)
+        self.run_script('override', '7.2', str(self.kernel), 'HEAD')
+        self.git(self.kernel, 'checkout', '-q', 'master')
+        patches = self.run_script('series', '--patches').split()
+        for release in ('7.2', '7.1'):
+            self.assertEqual(self.run_script('series', '--patches', '--release', release).split(),
+                             [*patches[:2], '7.2/' + patches[2]])
+        self.assertEqual(self.run_script('series', '--patches', '--release', '7.3').split(), patches)
+        views = self.snapshot('patches')
+        self.run_script('refresh')
+        self.assertEqual(self.snapshot('patches'), views)
+
+        self.run_script('apply', KSRC=str(self.kernel))
+        self.assertIn('nine, old;', (self.kernel / 'fs/ext4/super.c').read_text())
+        self.git(self.kernel, 'checkout', '-q', 'master')
+        (self.top / 'patches/7.2' / patches[2]).unlink()
+        self.refused('SERIES= those that Documentation/admin/applies.rst has for 7.2', BRANCH='b')
+
     def test_existing_branch(self):
         self.git(self.kernel, 'branch', 'mine')
         self.refused('already has a branch mine', BRANCH='mine')
