@@ -169,7 +169,12 @@ class TestOperations(Case):
     def test_time(self):
         for op in TIMED:
             with self.subTest(op=op):
-                self.assertGreater(min(self.run_op(op, "--ms", 20)["ops"]), 0)
+                # A busy machine may not let a worker run in so short a time.
+                for milliseconds in (20, 200, 2000, 20000):
+                    done = min(self.run_op(op, "--ms", milliseconds)["ops"])
+                    if done:
+                        break
+                self.assertGreater(done, 0)
                 self.assert_empty()
 
     def test_create(self):
