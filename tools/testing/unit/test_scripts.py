@@ -411,21 +411,32 @@ class TestApply(Workbench):
         self.run_script('override', 'v7.2', str(self.kernel), 'HEAD', fails=True)
 
         self.git(self.kernel, 'checkout', '-q', '-b', 'work')
-        self.commit('fs/ext4/super.c', JOURNAL.replace('line9;', 'nine, old;'), "ext4: Jörg's line9",
-                    self.kernel)
+        self.commit('fs/ext4/super.c', JOURNAL.replace('line9;', 'nine, old;'),
+                    "ext4: Jörg's line9", self.kernel)
         self.run_script('override', '7.2', str(self.kernel), 'HEAD')
         self.git(self.kernel, 'checkout', '-q', 'master')
         patches = self.run_script('series', '--patches').split()
         for release in ('7.2', '7.1'):
             self.assertEqual(self.run_script('series', '--patches', '--release', release).split(),
                              [*patches[:2], '7.2/' + patches[2]])
-        self.assertEqual(self.run_script('series', '--patches', '--release', '7.3').split(), patches)
+        self.assertEqual(self.run_script('series', '--patches', '--release', '7.3').split(),
+                         patches)
         views = self.snapshot('patches')
         self.run_script('refresh')
         self.assertEqual(self.snapshot('patches'), views)
 
         self.run_script('apply', KSRC=str(self.kernel))
         self.assertIn('nine, old;', (self.kernel / 'fs/ext4/super.c').read_text())
+
+        # a series that is not for 7.2 is left out, unless it is named
+        (self.top / 'patches/7.2/left-out').write_text('# why\njbd2\n')
+        self.git(self.kernel, 'checkout', '-q', 'master')
+        self.assertIn('not for 7.2: jbd2\n', self.run_script('apply', KSRC=str(self.kernel),
+                                                             BRANCH='without'))
+        self.assertFalse((self.kernel / 'fs/jbd2/gate.c').exists())
+        self.git(self.kernel, 'checkout', '-q', 'master')
+        self.run_script('apply', KSRC=str(self.kernel), BRANCH='with', SERIES='jbd2')
+        self.assertTrue((self.kernel / 'fs/jbd2/gate.c').exists())
         self.git(self.kernel, 'checkout', '-q', 'master')
         (self.top / 'patches/7.2' / patches[2]).unlink()
         self.refused('SERIES= those that Documentation/admin/applies.rst has for 7.2', BRANCH='b')
