@@ -165,6 +165,22 @@ class Verdict(unittest.TestCase):
         self.assertEqual(self.verdict("gone", None, False)[0], boot.EXIT_LOST)
 
 
+class StaleBreakpoint(unittest.TestCase):
+    OOPS = "[    1.179157] Oops: int3: 0000 [#1] SMP NOPTI"
+    RUN = "[    1.100000] boot-cafe: run"
+
+    def test_before_the_command(self):
+        self.assertTrue(boot.stale_breakpoint(f"[    1.0] fine\n{self.OOPS}", "cafe"))
+        self.assertTrue(boot.stale_breakpoint(f"{self.RUN}\n{self.OOPS}", "beef"))
+
+    def test_while_it_runs(self):
+        self.assertFalse(boot.stale_breakpoint(f"{self.RUN}\n{self.OOPS}", "cafe"))
+
+    def test_other_reports(self):
+        self.assertFalse(boot.stale_breakpoint("fine", "cafe"))
+        self.assertFalse(boot.stale_breakpoint(f"[    1.000000] {REPORTS[0]}\n{self.OOPS}", "cafe"))
+
+
 class Watch(unittest.TestCase):
     """A shell stands in for the guest."""
 
