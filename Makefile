@@ -4,7 +4,7 @@
 
 ## The two that matter:
 ##   run        everything: base, stack, both kernels, boot, bench, comparison
-##   check      every test of the stack and of the tools
+##   check      the checks of the stack and of the tools; the long tests are below
 ## Working on the stack:
 ##   setup      install the Debian packages that are missing
 ##   base       get mainline Linux 7.3 as branch base of build/linux
@@ -42,14 +42,16 @@
 ##              measurements (bench, microscope)
 ##   distclean  remove all of build/ but measurements
 ## Variables:
-##   KSRC=      a Linux 7.3 git tree (base: or a tarball) to use; mail: where to look up the base
+##   KSRC=      a Linux 7.3 git tree (base: or a tarball; apply: or 7.2; modules: or a directory) to
+##              use; mail: where to look up the base
 ##   KDIR=      modules: the kernel's build directory (default: /lib/modules/RELEASE/build)
 ##   CC=, KEY=, CERT=  modules: the compiler; modules_install: a key to sign with (Secure Boot)
 ##   O=         build directory (default: build)
 ##   JOBS=      parallel jobs (default: one more than CPUs)
 ##   BRANCH=    apply: branch to make (default: journal-stack)
-##   SERIES=    apply, mail, kernels, bench, kunit-every, closures: these series, and what they depend
-##              on (default: all; scripts/series lists them)
+##   SERIES=    apply, modules, kernels, bench, kunit-every, closures: these series, and what they
+##              depend on (default: all; scripts/series lists them); mail: the one to write;
+##              refresh: the one that new commits are of
 ##   BASE_SERIES=  kernels, bench: what the base has, too; e.g. jbd2-handles to measure jbd2-commit
 ##   REROLL=    mail: version of the series, 2 for "PATCH v2"
 ##   WORKLOAD=  bench: names of recipes; tools/testing/bench/bench --list prints them
@@ -75,7 +77,7 @@
 ##   METRIC=    bisect: part of a row's "case: value"; GOOD=, BAD= the range; TEST= a script
 ##   OP=        microscope: operation (default: all); FS=ext4 or xfs; CPUS= (default: 2 8 32)
 ##   FORCE=1    tree, distclean: drop commits that are not in patches/; apply: go on if a file that
-##              the patches touch is not that of Linux 7.3.4
+##              the patches touch is not that of Linux 7.3.4; modules: another release or compiler
 ##   V=1        show the commands
 
 O ?= build

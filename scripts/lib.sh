@@ -29,7 +29,7 @@ fi
 # usage: print the calling script's leading comment block.
 usage()
 {
-	sed -n '3,/^[^#]/{/^# \{0,1\}/s///p}' "$0"
+	sed -n '3,/^\([^#]\|$\)/{/^# \{0,1\}/s///p}' "$0"
 }
 
 elapsed()
