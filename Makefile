@@ -55,7 +55,7 @@
 ##   BASE_SERIES=  kernels, bench: what the base has, too; e.g. jbd2-handles to measure jbd2-commit
 ##   REROLL=    mail: version of the series, 2 for "PATCH v2"
 ##   WORKLOAD=  bench: names of recipes; tools/testing/bench/bench --list prints them
-##   ROUNDS=    bench: rounds; default 3 for all recipes, 5 with WORKLOAD=
+##   ROUNDS=    bench: rounds; default 3 for all recipes, 5 with WORKLOAD=; 3 with PLATFORM=
 ##   PLATFORM=qemu-modules  run: Debian's kernel under QEMU with its own modules, and with the
 ##              stack's (RT=1: the flavour with PREEMPT_RT)
 ##   RELEASE=   applies: like 7.2.12; scripts/orig lists them
@@ -141,7 +141,7 @@ run: setup tree
 	$(Q)scripts/modules-kernels $(FLAVOUR)
 	$(Q)tools/testing/bench/bench modules-$(FLAVOUR)-base modules-$(FLAVOUR)-stack --core \
 		--base-note "base is Debian's kernel with its own modules; QEMU emulates the CPUs." \
-		$(ROUNDS:%=--rounds %) --json $(O)/bench/run-modules.json
+		--rounds $(or $(ROUNDS),3) --json $(O)/bench/run-modules.json
 	@$(DONE)
 else
 run: setup kernels
