@@ -1030,6 +1030,27 @@ static int test_sync_fn(void *data)
 	kthread_complete_and_exit(&w->done, 0);
 }
 
+static u32 test_handles_started(journal_t *journal)
+{
+	u32 sum = 0;
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		sum += jbd2_slot(percpu_gate_slot(&journal->j_gate,
+						  cpu))->started;
+	return sum;
+}
+
+static int test_handles_open(journal_t *journal)
+{
+	int cpu, sum = 0;
+
+	for_each_possible_cpu(cpu)
+		sum += atomic_read(&percpu_gate_slot(&journal->j_gate,
+						     cpu)->inside);
+	return sum;
+}
+
 /*
  * A synchronous handle is closed before jbd2_journal_stop() waits for joiners,
  * and the wait ends with the commit.
@@ -1039,7 +1060,7 @@ static void test_batch_sleeps_outside(struct kunit *test)
 	struct test_env *env = test->priv;
 	journal_t *journal = env->journal;
 	struct test_waiter *w = kunit_kzalloc(test, sizeof(*w), GFP_KERNEL);
-	u32 left = percpu_gate_left(&journal->j_gate);
+	u32 started = test_handles_started(journal);
 	unsigned long end = jiffies + 10 * HZ;
 	tid_t tid;
 
@@ -1051,10 +1072,12 @@ static void test_batch_sleeps_outside(struct kunit *test)
 	journal->j_max_batch_time = 30 * USEC_PER_SEC;
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, kthread_run(test_sync_fn, w,
 						       "jbd2-test-sync"));
-	while (percpu_gate_left(&journal->j_gate) == left &&
+	while ((test_handles_started(journal) == started ||
+		test_handles_open(journal)) &&
 	       time_before(jiffies, end))
 		cond_resched();
-	KUNIT_EXPECT_NE(test, left, percpu_gate_left(&journal->j_gate));
+	KUNIT_EXPECT_NE(test, started, test_handles_started(journal));
+	KUNIT_EXPECT_EQ(test, 0, test_handles_open(journal));
 	KUNIT_EXPECT_FALSE(test, completion_done(&w->done));
 	tid = journal->j_running_transaction->t_tid;
 	KUNIT_EXPECT_FALSE(test, jbd2_commit_requested(journal, tid));
@@ -1555,15 +1578,10 @@ static void test_pool_share(struct kunit *test)
 	struct test_env *env = test->priv;
 	journal_t *journal = env->journal;
 	int all = journal->j_max_transaction_buffers / 4;
-	unsigned int cpu;
 	transaction_t *t;
 
 	if (num_possible_cpus() == 1)
 		kunit_skip(test, "there is only one CPU");
-	for_each_possible_cpu(cpu) {
-		cpumask_set_cpu(cpu, journal->j_gate.used);
-		percpu_gate_slot(&journal->j_gate, cpu)->used = true;
-	}
 	migrate_disable();
 	test_write_range(test, 0, 1, 1);
 	migrate_enable();

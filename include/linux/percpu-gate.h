@@ -33,12 +33,6 @@
  *
  * Taking a count back is leaving, too: a waiter may have seen that count.
  *
- * A percpu_rw_semaphore that never leaves its rcu_sync costs readers the same.
- * It lacks the following: a task may be inside a closed gate
- * (percpu_gate_join()), any number of tasks may wait for a drain, the gate is
- * closed and opened under a spinning lock, and the word that opens the gate is
- * the data read with it.
- *
  * Opening and closing are not serialized here: the user of a gate has a lock
  * for the object behind the token, and opens and closes the gate under it. A
  * holder of that lock may also join while the gate is closed. This needs no
@@ -50,34 +44,23 @@
  */
 
 #include <linux/atomic.h>
-#include <linux/bits.h>
 #include <linux/cache.h>
 #include <linux/cpumask.h>
 #include <linux/lockdep.h>
 #include <linux/percpu.h>
-#include <linux/sched.h>
-#include <linux/slab.h>
 #include <linux/smp.h>
 #include <linux/wait.h>
 
-/*
- * The low half of a count is the number of tasks inside, the high half the
- * number of tasks that have left, modulo 2^32. Leaving moves one from low to
- * high; a task that is refused ends up in neither.
- */
-#define PERCPU_GATE_INSIDE	U32_MAX
-#define PERCPU_GATE_LEFT	((s64)BIT_ULL(32))
-
 /**
  * struct percpu_gate_slot - tasks that entered on one CPU
- * @count: tasks inside, and in the high half tasks that have left
+ * @inside: number of tasks inside
  * @used: the CPU is in the gate's mask. Never cleared: a task may be between
- *	reading it and incrementing @count.
+ *	reading it and incrementing @inside.
  *
  * May be the first member of a larger structure, see percpu_gate_init().
  */
 struct percpu_gate_slot {
-	atomic64_t		count;
+	atomic_t		inside;
 	bool			used;
 };
 
@@ -101,56 +84,16 @@ struct percpu_gate {
 #endif
 };
 
-/**
- * percpu_gate_init() - initialize a closed gate
- * @gate: the gate, in zeroed memory
- * @size: size of a slot in bytes: of struct percpu_gate_slot, or of a structure
- *	that begins with one and holds other data of a CPU
- * @name: name for lockdep
- * @key: lockdep key; gates with the same key are in one class
- *
- * Slots are zeroed and have cache lines of their own.
- *
- * Context: May sleep (GFP_KERNEL).
- * Return: 0, or -ENOMEM.
- */
-static inline int percpu_gate_init(struct percpu_gate *gate, size_t size,
-				   const char *name, struct lock_class_key *key)
-{
-	gate->token = NULL;
-	gate->slots = __alloc_percpu(ALIGN(size, SMP_CACHE_BYTES),
-				     SMP_CACHE_BYTES);
-	if (!gate->slots)
-		return -ENOMEM;
-	if (!zalloc_cpumask_var(&gate->used, GFP_KERNEL)) {
-		free_percpu(gate->slots);
-		gate->slots = NULL;
-		return -ENOMEM;
-	}
-	init_waitqueue_head(&gate->wait);
-#ifdef CONFIG_DEBUG_LOCK_ALLOC
-	lockdep_init_map(&gate->dep_map, name, key, 0);
-#endif
-	return 0;
-}
+int percpu_gate_init(struct percpu_gate *gate, size_t size, const char *name,
+		     struct lock_class_key *key);
+void percpu_gate_destroy(struct percpu_gate *gate);
+bool percpu_gate_empty(const struct percpu_gate *gate);
+void percpu_gate_wait(struct percpu_gate *gate);
 
-/**
- * percpu_gate_destroy() - free what percpu_gate_init() allocated
- * @gate: a gate on which no other function is running, or zeroed memory
- *
- * An empty gate is not enough: percpu_gate_leave() looks for waiters after the
- * task was seen to have left.
- *
- * Context: Any in which memory can be freed.
- */
-static inline void percpu_gate_destroy(struct percpu_gate *gate)
-{
-	if (!gate->slots)
-		return;
-	free_percpu(gate->slots);
-	free_cpumask_var(gate->used);
-	gate->slots = NULL;
-}
+/* Slow halves of the functions below. */
+struct percpu_gate_slot *__percpu_gate_use(struct percpu_gate *gate);
+void __percpu_gate_wake(struct percpu_gate *gate,
+			struct percpu_gate_slot *slot);
 
 static inline struct percpu_gate_slot *
 percpu_gate_slot(const struct percpu_gate *gate, unsigned int cpu)
@@ -164,51 +107,22 @@ __percpu_gate_count(struct percpu_gate *gate)
 {
 	struct percpu_gate_slot *slot = raw_cpu_ptr(gate->slots);
 
-	if (unlikely(!READ_ONCE(slot->used))) {
-		unsigned int cpu = raw_smp_processor_id();
-
-		slot = percpu_gate_slot(gate, cpu);
-		cpumask_set_cpu(cpu, gate->used);
-		/*
-		 * A task that sees this counts itself in a slot that is in the
-		 * mask: pairs with (B).
-		 */
-		smp_store_release(&slot->used, true);
-	}
-	atomic64_inc(&slot->count);
+	if (unlikely(!READ_ONCE(slot->used)))
+		slot = __percpu_gate_use(gate);
+	atomic_inc(&slot->inside);
 	return slot;
 }
 
-/* A task that waits for @slot to be empty. */
-struct percpu_gate_waiter {
-	struct wait_queue_entry	entry;
-	struct percpu_gate_slot	*slot;
-};
-
-static inline int percpu_gate_wake(struct wait_queue_entry *entry,
-				   unsigned int mode, int flags, void *slot)
-{
-	if (container_of(entry, struct percpu_gate_waiter, entry)->slot != slot)
-		return 0;
-	return autoremove_wake_function(entry, mode, flags, NULL);
-}
-
 static inline void __percpu_gate_uncount(struct percpu_gate *gate,
-					 struct percpu_gate_slot *slot,
-					 s64 left)
+					 struct percpu_gate_slot *slot)
 {
-	u32 inside = atomic64_add_return(left - 1, &slot->count);
+	int inside = atomic_dec_return(&slot->inside);
 
-	/* The common case is neither 0 nor, after an underflow, -1. */
-	if (inside + 1 > 1 || WARN_ON_ONCE(inside))
+	if (inside > 0 || WARN_ON_ONCE(inside < 0))
 		return;
-	/*
-	 * Barrier (C), pairs with (D) in percpu_gate_wait(). If atomic64_t is
-	 * a plain variable and a lock, the lock orders this: the waiter reads
-	 * under it. It also orders accesses inside before the decrement.
-	 */
+	/* Barrier (C), pairs with (D) in percpu_gate_wait(). */
 	if (waitqueue_active(&gate->wait))
-		__wake_up(&gate->wait, TASK_NORMAL, 0, slot);
+		__percpu_gate_wake(gate, slot);
 }
 
 /**
@@ -236,7 +150,7 @@ static inline void *percpu_gate_enter(struct percpu_gate *gate,
 	/* Pairs with percpu_gate_open(): the token's object is complete. */
 	token = smp_load_acquire(&gate->token);
 	if (unlikely(!token)) {
-		__percpu_gate_uncount(gate, *slot, 0);
+		__percpu_gate_uncount(gate, *slot);
 		return NULL;
 	}
 	rwsem_acquire_read(&gate->dep_map, 0, 1, _THIS_IP_);
@@ -269,24 +183,7 @@ static inline void percpu_gate_leave(struct percpu_gate *gate,
 				     struct percpu_gate_slot *slot)
 {
 	rwsem_release(&gate->dep_map, _THIS_IP_);
-	__percpu_gate_uncount(gate, slot, PERCPU_GATE_LEFT);
-}
-
-/**
- * percpu_gate_back_out() - leave as if never having been inside
- * @gate: the gate, which must not be destroyed before this returns
- * @slot: slot from percpu_gate_enter()
- *
- * For a task that was let in, but finds that it cannot proceed inside. It is
- * not counted in percpu_gate_left().
- *
- * Context: As percpu_gate_leave().
- */
-static inline void percpu_gate_back_out(struct percpu_gate *gate,
-					struct percpu_gate_slot *slot)
-{
-	rwsem_release(&gate->dep_map, _THIS_IP_);
-	__percpu_gate_uncount(gate, slot, 0);
+	__percpu_gate_uncount(gate, slot);
 }
 
 /**
@@ -331,40 +228,6 @@ static inline void percpu_gate_close(struct percpu_gate *gate)
 		if (!cpumask_test_cpu(cpu, (gate)->used)) {		\
 		} else
 
-/* Returns the first slot that is not empty, or NULL. */
-static inline struct percpu_gate_slot *
-__percpu_gate_busy(const struct percpu_gate *gate)
-{
-	unsigned int cpu;
-
-	percpu_gate_for_each_used(cpu, gate) {
-		struct percpu_gate_slot *slot = percpu_gate_slot(gate, cpu);
-
-		if (atomic64_read(&slot->count) & PERCPU_GATE_INSIDE)
-			return slot;
-	}
-	/* Pairs with (C): makes accesses inside visible. */
-	smp_acquire__after_ctrl_dep();
-	return NULL;
-}
-
-/**
- * percpu_gate_empty() - is no task inside?
- * @gate: a closed gate
- *
- * If this returns true, the caller sees what tasks did inside.
- *
- * Context: For a result that stays true, holds the lock that the user of the
- *	gate provides, exclusively. Reads one cache line for each CPU that was
- *	ever used.
- * Return: true if no task is inside.
- */
-static inline bool percpu_gate_empty(const struct percpu_gate *gate)
-{
-	WARN_ON_ONCE(READ_ONCE(gate->token));
-	return !__percpu_gate_busy(gate);
-}
-
 /**
  * percpu_gate_assert_outside() - tell lockdep that this task is not inside
  * @gate: the gate
@@ -389,69 +252,6 @@ static inline void percpu_gate_might_wait(struct percpu_gate *gate)
 {
 	rwsem_acquire(&gate->dep_map, 0, 0, _THIS_IP_);
 	rwsem_release(&gate->dep_map, _THIS_IP_);
-}
-
-/**
- * percpu_gate_wait() - sleep until no task is seen inside
- * @gate: a closed gate
- *
- * Take the lock and check percpu_gate_empty() after this: a task may have
- * joined meanwhile.
- *
- * Context: Sleeps, uninterruptibly. Not under a lock that a task inside may
- *	take, nor by a task that is inside.
- */
-static inline void percpu_gate_wait(struct percpu_gate *gate)
-{
-	struct percpu_gate_waiter waiter = {
-		.entry = {
-			.private = current,
-			.func = percpu_gate_wake,
-			.entry = LIST_HEAD_INIT(waiter.entry.entry),
-		},
-	};
-
-	might_sleep();
-	percpu_gate_might_wait(gate);
-	while ((waiter.slot = __percpu_gate_busy(gate))) {
-		/* Barrier (D), pairs with (C) in __percpu_gate_uncount(). */
-		prepare_to_wait(&gate->wait, &waiter.entry,
-				TASK_UNINTERRUPTIBLE);
-		if (atomic64_read(&waiter.slot->count) & PERCPU_GATE_INSIDE)
-			schedule();
-		finish_wait(&gate->wait, &waiter.entry);
-	}
-}
-
-/**
- * percpu_gate_slot_left() - number of tasks that have left through a slot
- * @slot: the slot
- *
- * Wraps around: use differences.
- *
- * Return: the number, modulo 2^32.
- */
-static inline u32 percpu_gate_slot_left(const struct percpu_gate_slot *slot)
-{
-	return (u64)atomic64_read(&slot->count) >> 32;
-}
-
-/**
- * percpu_gate_left() - number of tasks that have left, through any slot
- * @gate: the gate
- *
- * Wraps around: use differences.
- *
- * Return: the number, modulo 2^32.
- */
-static inline u32 percpu_gate_left(const struct percpu_gate *gate)
-{
-	unsigned int cpu;
-	u32 sum = 0;
-
-	percpu_gate_for_each_used(cpu, gate)
-		sum += percpu_gate_slot_left(percpu_gate_slot(gate, cpu));
-	return sum;
 }
 
 #endif /* _LINUX_PERCPU_GATE_H */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit tests of include/linux/percpu-gate.h
+ * KUnit tests of the per-CPU gate
  */
 
 #include <kunit/interrupts.h>
@@ -62,14 +62,12 @@ static void gate_exit(struct kunit *test)
 }
 
 /* Number of tasks inside, summed over the slots of all CPUs. */
-static u32 inside(struct percpu_gate *gate)
+static int inside(struct percpu_gate *gate)
 {
-	u32 sum = 0;
-	int cpu;
+	int cpu, sum = 0;
 
 	for_each_possible_cpu(cpu)
-		sum += atomic64_read(&percpu_gate_slot(gate, cpu)->count) &
-		       PERCPU_GATE_INSIDE;
+		sum += atomic_read(&percpu_gate_slot(gate, cpu)->inside);
 	return sum;
 }
 
@@ -88,7 +86,6 @@ static void test_token(struct kunit *test)
 	percpu_gate_close(&t->gate);
 	KUNIT_EXPECT_NULL(test, percpu_gate_enter(&t->gate, &second));
 	KUNIT_EXPECT_FALSE(test, percpu_gate_empty(&t->gate));
-	KUNIT_EXPECT_EQ(test, 0, percpu_gate_left(&t->gate));
 	percpu_gate_leave(&t->gate, slot);
 	KUNIT_EXPECT_TRUE(test, percpu_gate_empty(&t->gate));
 
@@ -96,25 +93,18 @@ static void test_token(struct kunit *test)
 	KUNIT_EXPECT_PTR_EQ(test, percpu_gate_enter(&t->gate, &slot),
 			    (void *)&t->eras[1]);
 	percpu_gate_leave(&t->gate, slot);
-	KUNIT_EXPECT_EQ(test, 2, percpu_gate_left(&t->gate));
-	KUNIT_EXPECT_EQ(test, 0, inside(&t->gate));
-
-	KUNIT_EXPECT_NOT_NULL(test, percpu_gate_enter(&t->gate, &slot));
-	percpu_gate_back_out(&t->gate, slot);
-	KUNIT_EXPECT_EQ(test, 2, percpu_gate_left(&t->gate));
 	KUNIT_EXPECT_EQ(test, 0, inside(&t->gate));
 }
 
-/* A count that is taken back is seen meanwhile, but not as having left. */
+/* A count that is taken back is seen meanwhile. */
 static void test_taken_back(struct kunit *test)
 {
 	struct gate_test *t = test->priv;
 	struct percpu_gate_slot *slot = __percpu_gate_count(&t->gate);
 
 	KUNIT_EXPECT_FALSE(test, percpu_gate_empty(&t->gate));
-	__percpu_gate_uncount(&t->gate, slot, 0);
+	__percpu_gate_uncount(&t->gate, slot);
 	KUNIT_EXPECT_TRUE(test, percpu_gate_empty(&t->gate));
-	KUNIT_EXPECT_EQ(test, 0, percpu_gate_left(&t->gate));
 }
 
 /* Leaving once too often is a bug of the caller, and triggers a warning. */
@@ -128,12 +118,12 @@ static void test_underflow(struct kunit *test)
 		kunit_skip(test, "reported once a boot, and with CONFIG_BUG");
 	reported = true;
 	slot = __percpu_gate_count(&t->gate);
-	__percpu_gate_uncount(&t->gate, slot, PERCPU_GATE_LEFT);
+	__percpu_gate_uncount(&t->gate, slot);
 	kunit_warning_suppress(test) {
-		__percpu_gate_uncount(&t->gate, slot, PERCPU_GATE_LEFT);
+		__percpu_gate_uncount(&t->gate, slot);
 		KUNIT_EXPECT_SUPPRESSED_WARNING_COUNT(test, 1);
 	}
-	atomic64_set(&slot->count, 0);
+	atomic_set(&slot->inside, 0);
 }
 
 static void test_join_closed(struct kunit *test)
@@ -148,34 +138,6 @@ static void test_join_closed(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, percpu_gate_empty(&t->gate));
 	percpu_gate_leave(&t->gate, slot);
 	KUNIT_EXPECT_TRUE(test, percpu_gate_empty(&t->gate));
-	KUNIT_EXPECT_EQ(test, 1, percpu_gate_left(&t->gate));
-}
-
-/* The number of tasks that left wraps around; the number inside does not. */
-static void test_wraps(struct kunit *test)
-{
-	struct gate_test *t = test->priv;
-	struct percpu_gate_slot *slot[3];
-	u32 before;
-	int i, cpu;
-
-	for_each_possible_cpu(cpu) {
-		atomic64_set(&percpu_gate_slot(&t->gate, cpu)->count,
-			     (s64)((U32_MAX - 1ULL) << 32));
-		cpumask_set_cpu(cpu, t->gate.used);
-	}
-	before = percpu_gate_left(&t->gate);
-	percpu_gate_open(&t->gate, t->eras);
-	for (i = 0; i < 3; i++)
-		KUNIT_EXPECT_NOT_NULL(test,
-				      percpu_gate_enter(&t->gate, &slot[i]));
-	for (i = 0; i < 3; i++) {
-		KUNIT_EXPECT_EQ(test, 3 - i, inside(&t->gate));
-		percpu_gate_leave(&t->gate, slot[i]);
-		KUNIT_EXPECT_EQ(test, i + 1,
-				percpu_gate_left(&t->gate) - before);
-	}
-	KUNIT_EXPECT_EQ(test, 0, inside(&t->gate));
 }
 
 static void move_to(struct kunit *test, int cpu)
@@ -344,10 +306,10 @@ static void test_wait_for_two(struct kunit *test)
 	slot[0] = __percpu_gate_count(&t->gate);
 	set_cpus_allowed_ptr(current, cpu_possible_mask);
 	w[0] = start_waiter(test, 2);
-	__percpu_gate_uncount(&t->gate, slot[1], 0);
+	__percpu_gate_uncount(&t->gate, slot[1]);
 	/* w[1] goes on to wait for the other slot. */
 	KUNIT_EXPECT_EQ(test, 0, wait_for_completion_timeout(&w[1]->done, 2));
-	__percpu_gate_uncount(&t->gate, slot[0], 0);
+	__percpu_gate_uncount(&t->gate, slot[0]);
 	expect_woken(test, w[0]);
 	expect_woken(test, w[1]);
 }
@@ -359,7 +321,7 @@ static void test_wait_for_refused(struct kunit *test)
 	struct percpu_gate_slot *slot = __percpu_gate_count(&t->gate);
 	struct waiter *w = start_waiter(test, 1);
 
-	__percpu_gate_uncount(&t->gate, slot, 0);
+	__percpu_gate_uncount(&t->gate, slot);
 	expect_woken(test, w);
 }
 
@@ -493,8 +455,6 @@ static void test_sleep_inside(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, left);
 	KUNIT_EXPECT_EQ(test, 0, atomic_read(&t->wrong));
 	KUNIT_EXPECT_EQ(test, 0, inside(&t->gate));
-	KUNIT_EXPECT_EQ(test, atomic_read(&t->entered),
-			percpu_gate_left(&t->gate));
 	KUNIT_EXPECT_GE(test, atomic_read(&t->entered), 2 * ERAS);
 	for (i = 0; i < ERAS; i++)
 		work += atomic_read(&t->eras[i].work);
@@ -574,8 +534,6 @@ static void test_close_quickly(struct kunit *test)
 
 	KUNIT_EXPECT_EQ(test, 0, atomic_read(&t->wrong));
 	KUNIT_EXPECT_EQ(test, 0, inside(&t->gate));
-	KUNIT_EXPECT_EQ(test, atomic_read(&t->entered),
-			percpu_gate_left(&t->gate));
 	/* With fewer entries the test shows nothing. */
 	KUNIT_EXPECT_GE(test, atomic_read(&t->entered), 100);
 	kunit_info(test, "%d times closed, %d entered, %d refused\n", i,
@@ -587,7 +545,6 @@ static struct kunit_case percpu_gate_cases[] = {
 	KUNIT_CASE(test_taken_back),
 	KUNIT_CASE(test_underflow),
 	KUNIT_CASE(test_join_closed),
-	KUNIT_CASE(test_wraps),
 	KUNIT_CASE(test_migrate),
 #ifdef CONFIG_HOTPLUG_CPU
 	KUNIT_CASE(test_cpu_gone),
@@ -609,5 +566,5 @@ static struct kunit_suite percpu_gate_suite = {
 
 kunit_test_suite(percpu_gate_suite);
 
-MODULE_DESCRIPTION("KUnit tests of include/linux/percpu-gate.h");
+MODULE_DESCRIPTION("KUnit tests of the per-CPU gate");
 MODULE_LICENSE("GPL");

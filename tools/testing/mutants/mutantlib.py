@@ -19,7 +19,8 @@ DEFAULT_CPUS = "2"
 SUBSYSTEMS = {"arch/um/": "um", "arch/x86/um/": "um", "drivers/md/": "dm",
               "fs/ext4/": "ext4", "fs/jbd2/": "jbd2", "fs/quota/": "quota",
               "fs/xfs/": "xfs", "include/linux/jbd2.h": "jbd2",
-              "include/linux/percpu-gate.h": "gate", "include/kunit/": "gate", "lib/": "gate",
+              "include/linux/percpu-gate.h": "gate", "kernel/locking/": "gate",
+              "include/kunit/": "gate", "lib/": "gate",
               "include/trace/events/ext4.h": "ext4", "include/trace/events/jbd2.h": "jbd2"}
 CAUGHT, MISSED, ERROR = "caught", "missed", "error"
 

@@ -11,13 +11,15 @@
  * inside is seen by the commit that drained the gate. No task sleeps for ever.
  *
  * Commit: percpu-gate: add a reader-writer gate with per-CPU reader counts
- * Code: include/linux/percpu-gate.h __percpu_gate_count: if (unlikely(!READ_ONCE(slot->used))) { ... cpumask_set_cpu(cpu, gate->used); smp_store_release(&slot->used, true); } atomic64_inc(&slot->count);
- * Code: include/linux/percpu-gate.h percpu_gate_enter: *slot = __percpu_gate_count(gate); ... smp_mb__after_atomic(); ... token = smp_load_acquire(&gate->token); if (unlikely(!token)) { __percpu_gate_uncount(gate, *slot, 0);
- * Code: include/linux/percpu-gate.h __percpu_gate_uncount: atomic64_add_return(left - 1, &slot->count); ... if (inside + 1 > 1 || WARN_ON_ONCE(inside)) return; if (waitqueue_active(&gate->wait)) __wake_up(&gate->wait, TASK_NORMAL, 0, slot);
- * Code: include/linux/percpu-gate.h percpu_gate_wake: ->slot != slot) return 0; return autoremove_wake_function(
+ * Code: kernel/locking/percpu-gate.c __percpu_gate_use: cpumask_set_cpu(cpu, gate->used); ... smp_store_release(&slot->used, true);
+ * Code: include/linux/percpu-gate.h __percpu_gate_count: if (unlikely(!READ_ONCE(slot->used))) slot = __percpu_gate_use(gate); atomic_inc(&slot->inside);
+ * Code: include/linux/percpu-gate.h percpu_gate_enter: *slot = __percpu_gate_count(gate); ... smp_mb__after_atomic(); ... token = smp_load_acquire(&gate->token); if (unlikely(!token)) { __percpu_gate_uncount(gate, *slot);
+ * Code: include/linux/percpu-gate.h __percpu_gate_uncount: atomic_dec_return(&slot->inside); if (inside > 0 || WARN_ON_ONCE(inside < 0)) return; ... if (waitqueue_active(&gate->wait)) __percpu_gate_wake(gate, slot);
+ * Code: kernel/locking/percpu-gate.c __percpu_gate_wake: __wake_up(&gate->wait, TASK_NORMAL, 0, slot);
+ * Code: kernel/locking/percpu-gate.c percpu_gate_wake: ->slot != slot) return 0; return autoremove_wake_function(
  * Code: include/linux/percpu-gate.h percpu_gate_close: WRITE_ONCE(gate->token, NULL); ... smp_mb();
- * Code: include/linux/percpu-gate.h __percpu_gate_busy: if (atomic64_read(&slot->count) & PERCPU_GATE_INSIDE) return slot; } ... smp_acquire__after_ctrl_dep(); return NULL;
- * Code: include/linux/percpu-gate.h percpu_gate_wait: while ((waiter.slot = __percpu_gate_busy(gate))) { ... prepare_to_wait(&gate->wait, &waiter.entry, TASK_UNINTERRUPTIBLE); if (atomic64_read(&waiter.slot->count) & PERCPU_GATE_INSIDE) schedule(); finish_wait(
+ * Code: kernel/locking/percpu-gate.c percpu_gate_busy: if (atomic_read(&slot->inside)) return slot; } ... smp_acquire__after_ctrl_dep(); return NULL;
+ * Code: kernel/locking/percpu-gate.c percpu_gate_wait: while ((waiter.slot = percpu_gate_busy(gate))) { ... prepare_to_wait(&gate->wait, &waiter.entry, TASK_UNINTERRUPTIBLE); if (atomic_read(&waiter.slot->inside)) schedule(); finish_wait(
  * Code: kernel/sched/wait.c prepare_to_wait: __add_wait_queue(wq_head, wq_entry); set_current_state(state);
  *
  * BREAK_enter_mb (assert): no barrier (A) between the count and the look at the token
@@ -40,7 +42,7 @@
 mtype = { running_, locked_down, switching };
 mtype state = running_;
 byte running = 1, token, token_before;
-byte count[2];			/* the low halves of the slots */
+byte count[2];			/* tasks inside, by slot */
 bool used0, locked;		/* slot 1 was used before */
 byte inside[LAST + 1];
 bool over[LAST + 1];
