@@ -52,7 +52,8 @@
 ##   SERIES=    apply, modules, kernels, bench, kunit-every, closures: these series, and what they
 ##              depend on (default: all; scripts/series lists them); mail: the one to write;
 ##              refresh: the one that new commits are of
-##   BASE_SERIES=  kernels, bench: what the base has, too; e.g. jbd2-handles to measure jbd2-commit
+##   BASE_SERIES=  kernels, bench: what the base has besides um (default: xfs-observe, which counts);
+##              e.g. "xfs-observe jbd2-handles" to measure jbd2-commit
 ##   REROLL=    mail: version of the series, 2 for "PATCH v2"
 ##   WORKLOAD=  bench: names of recipes; tools/testing/bench/bench --list prints them
 ##   ROUNDS=    bench: rounds; default 3 for all recipes, 5 with WORKLOAD=; 3 with PLATFORM=
@@ -120,6 +121,7 @@ check-modules: setup base
 # The base that is measured is mainline with the stack's um series: without them, UML
 # makes two system calls each time interrupts are disabled, which hides all else.
 UM = um-smp-fixes um-smp
+BASE_SERIES ?= xfs-observe
 UML_BASE = $$(scripts/closure $(UM) $(BASE_SERIES))
 UML_STACK = $(if $(SERIES),$$(scripts/closure $(UM) $(SERIES)),stack)
 # The base is built while the stack's branch is made.

@@ -14,7 +14,7 @@ import benchlib
 
 METRICS = {"closed us": "less", "drain us": "less", "sync ms": "less"}
 RESULTS = ("closed us", "sync ms")
-REPEATS = 5
+REPEATS = 3
 # Of this size on the CIL may have 32 MiB, and 100,000 inodes have less.
 LOG_MIB = 272
 
