@@ -10,10 +10,10 @@ XFS_COLUMNS = {
     "log": ("log_writes", "log_blocks", "log_noiclogs", "log_force", "log_force_sleep"),
     "push_ail": ("try_logspace", "sleep_logspace"),
     "icluster": ("inode_flushes", "icluster_flushes"),
-    # Of series xfs-observe.
-    "cil": ("cil_checkpoints", "cil_items", "cil_bytes", "cil_skipped", "cil_drain_ns",
-            "cil_closed_ns"),
 }
+# The line "cil", which series xfs-observe adds.
+CIL_COLUMNS = ("cil_checkpoints", "cil_items", "cil_bytes", "cil_skipped", "cil_drain_ns",
+               "cil_closed_ns")
 
 
 class CounterError(Exception):
@@ -89,7 +89,9 @@ def xfs_counters(text):
     stat = parse_xfs_stat(text)
     found = {}
     for line, names in XFS_COLUMNS.items():
-        found.update(zip(names, stat.get(line, ())))
+        found.update(zip(names, stat[line]))
+    if "cil" in stat:
+        found.update(zip(CIL_COLUMNS, stat["cil"]))
     found["logged"] = found["log_blocks"] / BASIC_BLOCKS_PER_BLOCK
     # Lookups, compares, inserts and deletes come first in a btree's line.
     found["finobt_ops"] = sum(stat["fibt2"][i] for i in (0, 2, 3))

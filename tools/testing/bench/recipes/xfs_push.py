@@ -61,9 +61,18 @@ def measure(context, case):
     directory = context.fs.new_dir()
     cpus = len(os.sched_getaffinity(0))
     on_all_cpus(create, directory, case["items"] // cpus)
+    handle = os.open(directory, os.O_RDONLY)
+    # A spoilt sample leaves nothing open: the filesystem is unmounted in the end.
+    try:
+        return push(context, case, directory, handle, cpus)
+    finally:
+        os.close(handle)
+
+
+def push(context, case, directory, handle, cpus):
+    """Push case["items"] changed inodes several times."""
     values = {name: [] for name in METRICS}
     raw = []
-    handle = os.open(directory, os.O_RDONLY)
     for repeat in range(2 if context.quick else REPEATS):
         context.fs.settle()
         before = context.snapshot()
@@ -85,5 +94,4 @@ def measure(context, case):
         values["closed us"].append(counted["cil_closed_ns"] / 1e3)
         values["drain us"].append(counted["cil_drain_ns"] / 1e3)
         values["sync ms"].append(took / 1e6)
-    os.close(handle)
     return values, {"counted": raw}
