@@ -5,7 +5,8 @@
  * One pinned kernel thread per CPU runs an operation in a loop. A line written
  * to <debugfs>/jbench/run starts a run and returns when it is over:
  *
- *	op=NAME threads=N [ms=N] [warmup=N] [trace=N] [files=N] [dirs=PATH,PATH...]
+ *	op=NAME threads=N [ms=N] [warmup=N] [trace=N] [warmup_ops=N] [files=N]
+ *		[items=N] [pause=N] [dirs=PATH,PATH...]
  *
  * with one directory per thread, on the filesystem to be measured. The file
  * reads back as one line of JSON: the result of the last run, or its error.
@@ -24,8 +25,15 @@
  *			inode-table block with that of another thread (ext4, XFS)
  *	create_unlink	creation and removal of a name in the thread's directory
  *	create, unlink	one of the two; of up to 'files' names (trace=)
+ *	commit		a transaction that logs the cores of items= private inodes, as
+ *			chmod does with one (XFS)
  *	append		a write of 4 KiB to the end of a private file
  *	fsync		the same, and fsync
+ *	gate, percpu_rwsem, srcu, percpu_ref, rwsem
+ *			enter and leave, as a reader, one that all threads share
+ *	gate_close, percpu_rwsem_close, srcu_close, percpu_ref_close, rwsem_close
+ *			keep readers out and let them in again, or wait for them, when
+ *			there are none; pause= ms pass before each, and do not count
  *	stats		no run: the exact totals of the ext4 journal that
  *			/proc/fs/jbd2 shows as averages
  */
@@ -38,6 +46,7 @@
 #include <linux/fs.h>
 #include <linux/irq_work.h>
 #include <linux/jbd2.h>
+#include <linux/kallsyms.h>
 #include <linux/kthread.h>
 #include <linux/math64.h>
 #include <linux/module.h>
@@ -45,25 +54,49 @@
 #include <linux/mutex.h>
 #include <linux/namei.h>
 #include <linux/percpu.h>
+#include <linux/percpu-refcount.h>
+#include <linux/percpu-rwsem.h>
+#include <linux/rwsem.h>
 #include <linux/sched.h>
 #include <linux/seq_buf.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
+#include <linux/srcu.h>
 #include <linux/string.h>
 #include <linux/timekeeping.h>
 #include <linux/tracepoint.h>
 #include <linux/workqueue.h>
 
+#ifdef CONFIG_PERCPU_GATE
+#include <linux/percpu-gate.h>
+#endif
+
 #include "ext4.h"
 #include "mm/slab.h"
+
+/* Its functions are found by name, see jbench_xfs_find(). */
+#if IS_ENABLED(CONFIG_XFS_FS) && IS_ENABLED(CONFIG_KALLSYMS) && __has_include("xfs_platform.h")
+#define JBENCH_XFS
+/* Both have one. */
+#undef ASSERT
+#include "xfs_platform.h"
+#include "xfs_shared.h"
+#include "xfs_format.h"
+#include "xfs_log_format.h"
+#include "xfs_trans_resv.h"
+#include "xfs_mount.h"
+#include "xfs_inode.h"
+#include "xfs_trans.h"
+#endif
 
 #define JBENCH_MAX_THREADS	32
 #define JBENCH_MAX_MS		60000
 #define JBENCH_MAX_FILES	1024
+#define JBENCH_MAX_ITEMS	128
 #define JBENCH_MAX_LINE		65536
 #define JBENCH_MAX_TRACE	100000
 
-/* Operations that a thread does before those that are traced. */
+/* Operations that a thread does before those that are traced, if not warmup_ops=. */
 #define JBENCH_TRACE_WARMUP	16
 
 /* What ext4 asks for when it changes one inode, and a little more. */
@@ -111,6 +144,7 @@ struct jbench_run;
  * @cpu: the CPU it is bound to
  * @path: its directory; write access to the mount is held
  * @file: its private file (chmod, append, fsync, block)
+ * @items: its private files (commit)
  * @open: the same, open for writing (append, fsync)
  * @bh: its private block (block)
  * @journal: the journal of its directory's filesystem (handle, block)
@@ -128,6 +162,7 @@ struct jbench_thread {
 	unsigned int cpu;
 	struct path path;
 	struct dentry *file;
+	struct dentry **items;
 	struct file *open;
 	struct buffer_head *bh;
 	journal_t *journal;
@@ -163,8 +198,11 @@ struct jbench_op {
  * @ms: length of the measurement
  * @warmup: length of the warm-up, in ms
  * @trace: number of operations to mark for the microscope, or 0 to measure time
+ * @warmup_ops: number of operations of a thread before those
  * @id: number of the run, part of the names of its files
  * @files: how many files chmod may create to find one whose inode is apart
+ * @items: number of inodes that a transaction logs (commit)
+ * @pause: time before each operation that does not count, in ms
  * @dirs: the directories as given
  * @ready: completed by every thread that is about to start
  * @phase: what the threads are to do; the only line that they share
@@ -176,8 +214,11 @@ struct jbench_run {
 	unsigned int ms;
 	unsigned int warmup;
 	unsigned int trace;
+	unsigned int warmup_ops;
 	unsigned int id;
 	unsigned int files;
+	unsigned int items;
+	unsigned int pause;
 	char *dirs;
 	/* Both are waited for: on lines of their own. */
 	struct completion ready ____cacheline_aligned_in_smp;
@@ -341,39 +382,63 @@ static bool jbench_apart(const struct inode *a, const struct inode *b)
 	       div64_ul(b->i_ino - 1, per_block);
 }
 
+/* Whether the inode of a file is apart from those of the threads before @t. */
+static bool jbench_is_private(const struct jbench_thread *t, const struct dentry *file)
+{
+	const struct jbench_thread *other;
+	unsigned int i;
+
+	for (other = t->run->threads; other != t; other++) {
+		if (other->file && !jbench_apart(d_inode(file), d_inode(other->file)))
+			return false;
+		for (i = 0; other->items && i < t->run->items; i++)
+			if (!jbench_apart(d_inode(file), d_inode(other->items[i])))
+				return false;
+	}
+	return true;
+}
+
 /*
- * Finds @t a file of its own. Files of an earlier run are used again, those
- * that are too close to another thread's file stay behind.
+ * Finds @t a file of its own, of those from number *@n on, and moves that on.
+ * Files of an earlier run are used again, those that are too close to another
+ * thread's file stay behind.
  */
+static struct dentry *jbench_private(struct jbench_thread *t, unsigned int *n)
+{
+	struct dentry *dentry;
+	char name[32];
+
+	while (*n < t->run->files) {
+		snprintf(name, sizeof(name), "jbench.%u", (*n)++);
+		dentry = jbench_create(t, name);
+		if (IS_ERR(dentry)) {
+			jbench_error(PTR_ERR(dentry), "cannot create %s in %pd4",
+				     name, t->path.dentry);
+			return dentry;
+		}
+		if (jbench_is_private(t, dentry))
+			return dentry;
+		dput(dentry);
+	}
+	return ERR_PTR(jbench_error(-ENOSPC,
+				    "too few of %u files in %pd4 have an inode block of their own",
+				    t->run->files, t->path.dentry));
+}
+
 static int jbench_chmod_setup(struct jbench_thread *t)
 {
 	struct super_block *sb = t->path.mnt->mnt_sb;
-	struct jbench_thread *other;
 	struct dentry *dentry;
-	char name[32];
-	unsigned int n;
+	unsigned int n = 0;
 
 	if (!jbench_fs_is(sb, "ext4") && !jbench_fs_is(sb, "xfs"))
 		return jbench_error(-EOPNOTSUPP, "%pd4 is not on ext4 or XFS",
 				    t->path.dentry);
-
-	for (n = 0; n < t->run->files; n++) {
-		snprintf(name, sizeof(name), "jbench.%u", n);
-		dentry = jbench_create(t, name);
-		if (IS_ERR(dentry))
-			return jbench_error(PTR_ERR(dentry), "cannot create %s in %pd4",
-					    name, t->path.dentry);
-		for (other = t->run->threads; other != t; other++)
-			if (!jbench_apart(d_inode(dentry), d_inode(other->file)))
-				break;
-		if (other == t) {
-			t->file = dentry;
-			return 0;
-		}
-		dput(dentry);
-	}
-	return jbench_error(-ENOSPC, "none of %u files in %pd4 has an inode block of its own",
-			    t->run->files, t->path.dentry);
+	dentry = jbench_private(t, &n);
+	if (IS_ERR(dentry))
+		return PTR_ERR(dentry);
+	t->file = dentry;
+	return 0;
 }
 
 static int jbench_chmod_run(struct jbench_thread *t, u64 n)
@@ -390,6 +455,120 @@ static int jbench_chmod_run(struct jbench_thread *t, u64 n)
 	inode_unlock(inode);
 	return err;
 }
+
+#ifdef JBENCH_XFS
+static typeof(xfs_ilock) *jbench_xfs_ilock;
+static typeof(xfs_trans_alloc) *jbench_xfs_trans_alloc;
+static typeof(xfs_trans_ijoin) *jbench_xfs_trans_ijoin;
+static typeof(xfs_trans_log_inode) *jbench_xfs_trans_log_inode;
+static typeof(xfs_trans_commit) *jbench_xfs_trans_commit;
+
+static const struct {
+	const char *name;
+	void *function;
+} jbench_xfs[] = {
+	{ "xfs_ilock", &jbench_xfs_ilock },
+	{ "xfs_trans_alloc", &jbench_xfs_trans_alloc },
+	{ "xfs_trans_ijoin", &jbench_xfs_trans_ijoin },
+	{ "xfs_trans_log_inode", &jbench_xfs_trans_log_inode },
+	{ "xfs_trans_commit", &jbench_xfs_trans_commit },
+};
+
+/* Finds the symbol at @addr, and keeps it if it is one of those. */
+static bool jbench_xfs_symbol(unsigned long addr, unsigned long *start, unsigned long *size)
+{
+	char text[KSYM_SYMBOL_LEN], *rest;
+	unsigned long offset;
+	unsigned int i;
+
+	sprint_symbol(text, addr);
+	rest = strchr(text, '+');
+	if (!rest || sscanf(rest, "+%lx/%lx", &offset, size) != 2 || !*size)
+		return false;
+	*rest = 0;
+	*start = addr - offset;
+	for (i = 0; i < ARRAY_SIZE(jbench_xfs); i++)
+		if (!strcmp(text, jbench_xfs[i].name))
+			*(unsigned long *)jbench_xfs[i].function = *start;
+	return true;
+}
+
+/*
+ * XFS exports nothing, and a module can only ask what is at an address: looks at
+ * the functions before and behind one of XFS.
+ */
+static int jbench_xfs_find(const struct super_block *sb)
+{
+	unsigned long from = (unsigned long)sb->s_op->statfs, addr, start, size;
+	unsigned int i;
+
+#ifdef CONFIG_X86_KERNEL_IBT
+	/* A function whose address nobody takes must not be called by address. */
+	if (cpu_feature_enabled(X86_FEATURE_IBT))
+		return jbench_error(-EOPNOTSUPP, "commit needs ibt=off");
+#endif
+	for (addr = from; addr - from < SZ_2M && jbench_xfs_symbol(addr, &start, &size);
+	     addr = start + size)
+		cond_resched();
+	for (addr = from; from - addr < SZ_2M && jbench_xfs_symbol(addr, &start, &size);
+	     addr = start - 1)
+		cond_resched();
+	for (i = 0; i < ARRAY_SIZE(jbench_xfs); i++)
+		if (!*(unsigned long *)jbench_xfs[i].function)
+			return jbench_error(-EOPNOTSUPP, "%s was not found",
+					    jbench_xfs[i].name);
+	return 0;
+}
+
+static int jbench_commit_setup(struct jbench_thread *t)
+{
+	struct super_block *sb = t->path.mnt->mnt_sb;
+	unsigned int i, n = 0;
+	int err;
+
+	if (!jbench_fs_is(sb, "xfs"))
+		return jbench_error(-EOPNOTSUPP, "%pd4 is not on XFS", t->path.dentry);
+	err = jbench_xfs_find(sb);
+	if (err)
+		return err;
+	t->items = kcalloc(t->run->items, sizeof(*t->items), GFP_KERNEL);
+	if (!t->items)
+		return jbench_error(-ENOMEM, "no memory");
+	for (i = 0; i < t->run->items; i++) {
+		struct dentry *dentry = jbench_private(t, &n);
+
+		if (IS_ERR(dentry))
+			return PTR_ERR(dentry);
+		t->items[i] = dentry;
+	}
+	return 0;
+}
+
+static int jbench_commit_run(struct jbench_thread *t, u64 n)
+{
+	struct xfs_mount *mp = XFS_M(t->path.mnt->mnt_sb);
+	struct xfs_trans_res res = {
+		.tr_logres = t->run->items * M_RES(mp)->tr_ichange.tr_logres,
+		.tr_logcount = 1,
+	};
+	struct xfs_trans *tp;
+	unsigned int i;
+	int err;
+
+	err = jbench_xfs_trans_alloc(mp, &res, 0, 0, 0, &tp);
+	if (err)
+		return err;
+	/* The inodes are of this thread: lockdep knows no order of so many, and none is needed. */
+	for (i = 0; i < t->run->items; i++) {
+		struct xfs_inode *ip = XFS_I(d_inode(t->items[i]));
+
+		jbench_xfs_ilock(ip, XFS_ILOCK_EXCL);
+		jbench_xfs_trans_ijoin(tp, ip, XFS_ILOCK_EXCL);
+		jbench_xfs_trans_log_inode(tp, ip, XFS_ILOG_CORE);
+	}
+	return jbench_xfs_trans_commit(tp);
+}
+#endif /* JBENCH_XFS */
 
 /* The block of the inode table that holds the inode of @t's private file. */
 static int jbench_block_setup(struct jbench_thread *t)
@@ -458,7 +637,7 @@ static int jbench_unlink_setup(struct jbench_thread *t)
 	u64 n;
 	int err;
 
-	for (n = 0; n < JBENCH_TRACE_WARMUP + t->run->trace; n++) {
+	for (n = 0; n < t->run->warmup_ops + t->run->trace; n++) {
 		err = jbench_create_run(t, n);
 		if (err)
 			return jbench_error(err, "cannot create file %llu in %pd4",
@@ -516,6 +695,147 @@ static int jbench_create_unlink_run(struct jbench_thread *t, u64 n)
 		return PTR_ERR(dentry);
 	dput(dentry);
 	return jbench_unlink(t, "jbench");
+}
+
+/* What keeps readers out in different ways. */
+static DECLARE_RWSEM(jbench_rwsem);
+DEFINE_STATIC_PERCPU_RWSEM(jbench_percpu_rwsem);
+DEFINE_STATIC_SRCU(jbench_srcu);
+static struct percpu_ref jbench_ref;
+static DECLARE_COMPLETION(jbench_ref_gone);
+
+static int jbench_rwsem_run(struct jbench_thread *t, u64 n)
+{
+	down_read(&jbench_rwsem);
+	up_read(&jbench_rwsem);
+	return 0;
+}
+
+static int jbench_percpu_rwsem_run(struct jbench_thread *t, u64 n)
+{
+	percpu_down_read(&jbench_percpu_rwsem);
+	percpu_up_read(&jbench_percpu_rwsem);
+	return 0;
+}
+
+static int jbench_srcu_run(struct jbench_thread *t, u64 n)
+{
+	srcu_read_unlock(&jbench_srcu, srcu_read_lock(&jbench_srcu));
+	return 0;
+}
+
+static int jbench_percpu_ref_run(struct jbench_thread *t, u64 n)
+{
+	if (!percpu_ref_tryget_live(&jbench_ref))
+		return -ENODEV;
+	percpu_ref_put(&jbench_ref);
+	return 0;
+}
+
+static int jbench_close_setup(struct jbench_thread *t)
+{
+	return t->run->nr == 1 ? 0 : jbench_error(-EINVAL, "%s takes one thread",
+						  t->run->op->name);
+}
+
+static int jbench_rwsem_close_run(struct jbench_thread *t, u64 n)
+{
+	down_write(&jbench_rwsem);
+	up_write(&jbench_rwsem);
+	return 0;
+}
+
+static int jbench_percpu_rwsem_close_run(struct jbench_thread *t, u64 n)
+{
+	percpu_down_write(&jbench_percpu_rwsem);
+	percpu_up_write(&jbench_percpu_rwsem);
+	return 0;
+}
+
+static int jbench_srcu_close_run(struct jbench_thread *t, u64 n)
+{
+	synchronize_srcu(&jbench_srcu);
+	return 0;
+}
+
+static void jbench_ref_release(struct percpu_ref *ref)
+{
+	complete(&jbench_ref_gone);
+}
+
+static int jbench_percpu_ref_close_run(struct jbench_thread *t, u64 n)
+{
+	percpu_ref_kill(&jbench_ref);
+	wait_for_completion(&jbench_ref_gone);
+	percpu_ref_reinit(&jbench_ref);
+	return 0;
+}
+
+#ifdef CONFIG_PERCPU_GATE
+static struct percpu_gate jbench_gate;
+
+static int jbench_gate_run(struct jbench_thread *t, u64 n)
+{
+	struct percpu_gate_slot *slot;
+
+	if (!percpu_gate_enter(&jbench_gate, &slot))
+		return -ENODEV;
+	percpu_gate_leave(&jbench_gate, slot);
+	return 0;
+}
+
+static int jbench_gate_close_run(struct jbench_thread *t, u64 n)
+{
+	bool empty;
+
+	percpu_gate_close(&jbench_gate);
+	empty = percpu_gate_empty(&jbench_gate);
+	percpu_gate_open(&jbench_gate, &jbench_gate);
+	return empty ? 0 : -EBUSY;
+}
+
+static int jbench_gate_init(void)
+{
+	static struct lock_class_key key;
+	int err = percpu_gate_init(&jbench_gate, sizeof(struct percpu_gate_slot), "jbench", &key);
+
+	if (!err)
+		percpu_gate_open(&jbench_gate, &jbench_gate);
+	return err;
+}
+
+static void jbench_gate_exit(void)
+{
+	percpu_gate_destroy(&jbench_gate);
+}
+#else
+static int jbench_gate_init(void)
+{
+	return 0;
+}
+
+static void jbench_gate_exit(void)
+{
+}
+#endif
+
+static int jbench_locks_init(void)
+{
+	int err = percpu_ref_init(&jbench_ref, jbench_ref_release, PERCPU_REF_ALLOW_REINIT,
+				  GFP_KERNEL);
+
+	if (err)
+		return err;
+	err = jbench_gate_init();
+	if (err)
+		percpu_ref_exit(&jbench_ref);
+	return err;
+}
+
+static void jbench_locks_exit(void)
+{
+	jbench_gate_exit();
+	percpu_ref_exit(&jbench_ref);
 }
 
 static const struct jbench_op jbench_ops[] = {
@@ -578,6 +898,50 @@ static const struct jbench_op jbench_ops[] = {
 		.trace_all = true,
 		.setup	= jbench_append_setup,
 		.run	= jbench_fsync_run,
+	}, {
+		.name	= "rwsem",
+		.run	= jbench_rwsem_run,
+	}, {
+		.name	= "rwsem_close",
+		.setup	= jbench_close_setup,
+		.run	= jbench_rwsem_close_run,
+	}, {
+		.name	= "percpu_rwsem",
+		.run	= jbench_percpu_rwsem_run,
+	}, {
+		.name	= "percpu_rwsem_close",
+		.setup	= jbench_close_setup,
+		.run	= jbench_percpu_rwsem_close_run,
+	}, {
+		.name	= "srcu",
+		.run	= jbench_srcu_run,
+	}, {
+		.name	= "srcu_close",
+		.setup	= jbench_close_setup,
+		.run	= jbench_srcu_close_run,
+	}, {
+		.name	= "percpu_ref",
+		.run	= jbench_percpu_ref_run,
+	}, {
+		.name	= "percpu_ref_close",
+		.setup	= jbench_close_setup,
+		.run	= jbench_percpu_ref_close_run,
+#ifdef CONFIG_PERCPU_GATE
+	}, {
+		.name	= "gate",
+		.run	= jbench_gate_run,
+	}, {
+		.name	= "gate_close",
+		.setup	= jbench_close_setup,
+		.run	= jbench_gate_close_run,
+#endif
+#ifdef JBENCH_XFS
+	}, {
+		.name	= "commit",
+		.dirs	= true,
+		.setup	= jbench_commit_setup,
+		.run	= jbench_commit_run,
+#endif
 	}, {
 		.name	= "stats",
 		.dirs	= true,
@@ -654,20 +1018,19 @@ static void jbench_unfollow(void)
 static int jbench_trace(struct jbench_thread *t)
 {
 	struct jbench_run *run = t->run;
+	int err = 0;
 	u64 n;
-	int err;
 
-	for (n = 0; n < JBENCH_TRACE_WARMUP; n++) {
+	for (n = 0; !err && n < run->warmup_ops; n++) {
 		err = run->op->run(t, n);
-		if (err)
-			break;
+		cond_resched();
 	}
 	this_cpu_write(jbench_traced, current);
 	complete(&run->ready);
 	while (!err && READ_ONCE(run->phase) == JBENCH_WARMUP)
 		usleep_range(50, 100);
 	for (; !err && READ_ONCE(run->phase) == JBENCH_MEASURE &&
-	     n < JBENCH_TRACE_WARMUP + run->trace; n++) {
+	     n < run->warmup_ops + run->trace; n++) {
 		jbench_mark(JBENCH_MARK_OP_BEGIN);
 		err = run->op->run(t, n);
 		jbench_mark(JBENCH_MARK_OP_END);
@@ -687,6 +1050,15 @@ static int jbench_trace(struct jbench_thread *t)
 	return err;
 }
 
+/* Sleeps and returns for how long, in ns. */
+static u64 jbench_pause(unsigned int ms)
+{
+	u64 start = ktime_get_ns();
+
+	msleep(ms);
+	return ktime_get_ns() - start;
+}
+
 /**
  * jbench_thread_fn - body of a thread
  * @data: the struct jbench_thread
@@ -701,7 +1073,7 @@ static int jbench_thread_fn(void *data)
 	struct jbench_thread *t = data;
 	struct jbench_run *run = t->run;
 	enum jbench_phase phase;
-	u64 start, ops;
+	u64 start, paused, ops;
 	int err;
 
 	if (run->trace)
@@ -709,15 +1081,18 @@ static int jbench_thread_fn(void *data)
 	complete(&run->ready);
 	for (phase = JBENCH_WARMUP; phase < JBENCH_STOP; phase++) {
 		ops = 0;
+		paused = 0;
 		start = ktime_get_ns();
 		while (READ_ONCE(run->phase) == phase) {
+			if (run->pause)
+				paused += jbench_pause(run->pause);
 			err = run->op->run(t, ops);
 			if (err)
 				return err;
 			if (!(++ops % 64))
 				cond_resched();
 		}
-		t->ns = ktime_get_ns() - start;
+		t->ns = ktime_get_ns() - start - paused;
 		t->ops = ops;
 	}
 	return 0;
@@ -836,11 +1211,15 @@ static int jbench_open_dirs(struct jbench_run *run)
 static void jbench_free(struct jbench_run *run)
 {
 	struct jbench_thread *t;
+	unsigned int i;
 
 	for (t = run->threads; t < run->threads + run->nr; t++) {
 		if (t->open)
 			fput(t->open);
 		brelse(t->bh);
+		for (i = 0; t->items && i < run->items; i++)
+			dput(t->items[i]);
+		kfree(t->items);
 		dput(t->file);
 		if (t->path.mnt)
 			mnt_drop_write(t->path.mnt);
@@ -959,7 +1338,8 @@ static int jbench_number(const char *key, const char *value, unsigned int min,
  */
 static struct jbench_run *jbench_parse(char *line)
 {
-	unsigned int nr = 1, ms = 300, warmup = 100, trace = 0, files = 256;
+	unsigned int nr = 1, ms = 300, warmup = 100, trace = 0, files = 256, items = 1, pause = 0;
+	unsigned int warmup_ops = JBENCH_TRACE_WARMUP;
 	static unsigned int id;
 	const struct jbench_op *op = NULL;
 	struct jbench_run *run;
@@ -988,6 +1368,12 @@ static struct jbench_run *jbench_parse(char *line)
 			err = jbench_number(key, value, 1, JBENCH_MAX_MS, &warmup);
 		} else if (!strcmp(key, "trace")) {
 			err = jbench_number(key, value, 1, JBENCH_MAX_TRACE, &trace);
+		} else if (!strcmp(key, "warmup_ops")) {
+			err = jbench_number(key, value, 1, JBENCH_MAX_TRACE, &warmup_ops);
+		} else if (!strcmp(key, "items")) {
+			err = jbench_number(key, value, 1, JBENCH_MAX_ITEMS, &items);
+		} else if (!strcmp(key, "pause")) {
+			err = jbench_number(key, value, 0, JBENCH_MAX_MS, &pause);
 		} else if (!strcmp(key, "files")) {
 			err = jbench_number(key, value, 1, JBENCH_MAX_FILES, &files);
 		} else if (!strcmp(key, "dirs")) {
@@ -1014,8 +1400,11 @@ static struct jbench_run *jbench_parse(char *line)
 	run->ms = ms;
 	run->warmup = warmup;
 	run->trace = trace;
+	run->warmup_ops = warmup_ops;
 	run->id = id++;
 	run->files = files;
+	run->items = items;
+	run->pause = pause;
 	run->dirs = dirs;
 	init_completion(&run->ready);
 	for (i = 0; i < nr; i++)
@@ -1160,9 +1549,15 @@ static const struct file_operations jbench_fops = {
 
 static int __init jbench_init(void)
 {
+	int err = jbench_locks_init();
+
+	if (err)
+		return err;
 	jbench_debugfs = debugfs_create_dir(KBUILD_MODNAME, NULL);
 	debugfs_create_file("run", 0600, jbench_debugfs, NULL, &jbench_fops);
 	debugfs_create_file("identify", 0200, jbench_debugfs, NULL, &jbench_identify_fops);
+	if (IS_ERR(jbench_debugfs))
+		jbench_locks_exit();
 	return PTR_ERR_OR_ZERO(jbench_debugfs);
 }
 
@@ -1170,6 +1565,7 @@ static void __exit jbench_exit(void)
 {
 	debugfs_remove(jbench_debugfs);
 	jbench_unfollow();
+	jbench_locks_exit();
 }
 
 module_init(jbench_init);

@@ -7,7 +7,9 @@ METRICS = {"ns/op": "less", "kops/s": "more"}
 CORE = True
 SHARED_FS = True    # cases one after the other are on one filesystem
 OPS = ((None, "null"), ("ext4", "handle"), ("ext4", "block"), ("ext4", "chmod"),
-       ("ext4", "create_unlink"), ("xfs", "chmod"), ("xfs", "create_unlink"))
+       ("ext4", "create_unlink"), ("xfs", "chmod"), ("xfs", "create_unlink"),
+       ("xfs", "commit of 1 item"), ("xfs", "commit of 10 items"))
+COMMIT = "commit"
 THREADS = (1, 2)
 NULL = "null (control)"
 MIN_WINDOW = 0.9  # of the time asked for: less is no measurement
@@ -25,7 +27,9 @@ def cases(quick):
     for fs, op in OPS:
         for threads in THREADS:
             case = {"label": f"{_name(fs, op)}, {benchlib.count(threads, 'CPU')}",
-                    "op": op, "threads": threads}
+                    "op": op.split()[0], "threads": threads}
+            if case["op"] == COMMIT:
+                case.update(items=int(op.split()[2]), core=False)
             yield {**case, "fs": fs} if fs else case
 
 
@@ -45,6 +49,8 @@ def check(sample, ms):
 def measure(context, case):
     passes, ms = (1, 50) if context.quick else (4, 150)
     words = {"op": case["op"], "threads": case["threads"], "ms": ms, "warmup": 50}
+    if "items" in case:
+        words["items"] = case["items"]
     if context.fs:
         words["dirs"] = ",".join(context.fs.dirs(case["threads"]))
     samples = []
