@@ -30,7 +30,8 @@
 ##   kunit      run the KUnit tests on the stack
 ##   kunit-every  run them on every commit (SERIES=)
 ##   closures   build, boot and test each series with what it depends on, and nothing else (SERIES=)
-##   torture    cut the power, inject faults: is anything lost? (MINUTES=, ONLY=, SEED=, SIDE=)
+##   torture    cut the power, inject faults: is anything lost? (MINUTES=, ONLY=, SEED=, SIDE=,
+##              RECOVER=, PATCH=)
 ##   proofs     check models of the lockless protocols (HERD=1: litmus tests, too)
 ##   kill       kill QEMU in the middle of it, with a disk that has a write-back cache
 ##   matrix     torture with lockdep, KASAN, KCSAN, PREEMPT_RT..., up to 16 CPUs (ONLY= cells)
@@ -75,6 +76,8 @@
 ##   BUG=       bugs: names (default: all); tools/testing/bugs/bugs --list prints them
 ##   HERD=1     proofs: fail if herd7 is not there to run the litmus tests
 ##   SIDE=base  torture, matrix: mainline, with the patches that the tools need
+##   RECOVER=1  torture: what is cut under one side is recovered from by the other
+##   PATCH=     torture: build the stack with this diff, tools/testing/torture/shuffle-cil.diff
 ##   METRIC=    bisect: part of a row's "case: value"; GOOD=, BAD= the range; TEST= a script
 ##   OP=        microscope: operation (default: all); FS=ext4 or xfs; CPUS= (default: 2 8 32)
 ##   FORCE=1    tree, distclean: drop commits that are not in patches/; apply: go on if a file that
@@ -186,13 +189,16 @@ model:
 # What the base is tortured with: nothing hides what is lost, and nothing is blamed on it that
 # the recorder lost.
 NET_BASE = $$(scripts/closure $(UM) dm-log-writes)
+TORTURED = uml-torture$(if $(filter base,$(SIDE)),-base)
+RECOVERS = uml-torture$(if $(filter base,$(SIDE)),,-base)
 torture: torture-check setup tree
 	$(Q)scripts/kbuild uml-torture stack uml torture
-ifeq ($(SIDE),base)
+ifneq ($(filter base,$(SIDE))$(RECOVER),)
 	$(Q)scripts/kbuild --like uml-torture uml-torture-base $(NET_BASE) uml torture
 endif
-	$(Q)tools/testing/torture/torture uml-torture$(if $(filter base,$(SIDE)),-base) $(MINUTES:%=--minutes %) \
-		$(ONLY:%=--only %) $(SEED:%=--seed %)
+	$(Q)tools/testing/torture/torture $(if $(PATCH),$(PATCH:%=--patch %),$(TORTURED)) \
+		$(if $(RECOVER),--recover $(RECOVERS)) $(MINUTES:%=--minutes %) $(ONLY:%=--only %) \
+		$(SEED:%=--seed %)
 
 # Bugs of mainline that can be shown: on the base each in a boot of its own.
 bugs: bugs-check setup tree

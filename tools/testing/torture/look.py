@@ -150,12 +150,13 @@ class Look:
         """
         if self.config.fs == "ext4":
             return lambda sector: 2 if sector == 3 else sector
+        sectors = struct.unpack_from(">I", image, 4)[0] // 512     # of a block
         start, = struct.unpack_from(">Q", image, 48)
         ag_blocks, = struct.unpack_from(">I", image, 84)
         blocks, = struct.unpack_from(">I", image, 96)
         ag_log = image[124]
-        first = ((start >> ag_log) * ag_blocks + (start & ((1 << ag_log) - 1))) * 8
-        return lambda sector: (sector if first <= sector < first + blocks * 8
+        first = ((start >> ag_log) * ag_blocks + (start & ((1 << ag_log) - 1))) * sectors
+        return lambda sector: (sector if first <= sector < first + blocks * sectors
                                else -1 - sector // 8)
 
     def start(self, device, workers):

@@ -326,6 +326,13 @@ PROFILES = {
     "reuse": {"mkdir": 10, "rmdir": 9, "setxattr": 6, "removexattr": 4, "creat": 6, "unlink": 8,
               "write": 10, "large": 3, "scatter": 1, "fallocate": 2, "fsync": 6, "fsyncdir": 2,
               "syncfs": 1},
+    # Chains of transactions that a checkpoint ends in the middle of: a clone replaces what a file
+    # has, a write what files share.
+    "intents": {"creat": 8, "clone": 18, "scatter": 3, "write": 14, "large": 4, "fallocate": 10,
+                "truncate": 4, "unlink": 6, "fsync": 8, "fdatasync": 4, "syncfs": 1},
+    # On a full filesystem that grows: what is new is used at once.
+    "grow": {"mkdir": 16, "rmdir": 4, "creat": 14, "unlink": 6, "setxattr": 30, "write": 6,
+             "large": 2, "fsync": 1, "syncfs": 1},
 }
 # What an operation needs of the filesystem, or it is left out.
 NEEDS = {"clone": "reflink", "scatter": "heavy"}

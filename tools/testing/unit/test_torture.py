@@ -20,6 +20,7 @@ TORTURE = os.path.join(HERE, "../torture")
 sys.path[:0] = [HERE, TORTURE]
 
 import configs  # noqa: E402
+import kept  # noqa: E402
 import logwrites  # noqa: E402
 import model  # noqa: E402
 import program  # noqa: E402
@@ -117,6 +118,7 @@ class Log(unittest.TestCase):
 
     def test_units_of_xfs(self):
         image = bytearray(512)
+        struct.pack_into(">I", image, 4, 4096)
         struct.pack_into(">Q", image, 48, (1 << 13) + 4)    # AG 1, block 4
         struct.pack_into(">I", image, 84, 8000)
         struct.pack_into(">I", image, 96, 10)
@@ -127,6 +129,10 @@ class Log(unittest.TestCase):
         self.assertEqual(len({unit(s) for s in range(log, log + 80)}), 80)
         self.assertEqual(len({unit(s) for s in range(log - 8, log)}), 1)
         self.assertEqual(len({unit(s) for s in range(log + 80, log + 96)}), 2)
+        struct.pack_into(">I", image, 4, 1024)
+        unit, log = guest.Torture.unit(tester, image), 8004 * 2
+        self.assertEqual(len({unit(s) for s in range(log, log + 20)}), 20)
+        self.assertEqual(len({unit(s) for s in range(log + 24, log + 32)}), 1)
 
     def test_fua_stays_and_is_not_overwritten_by_what_was_older(self):
         log = [write(0, 1), write(0, 2, FUA), write(3, 9), flush()]
@@ -448,11 +454,50 @@ class Races(unittest.TestCase):
                     self.assertEqual(guest.guestlib.read(control).strip(), said)
 
 
+class Kept(unittest.TestCase):
+    """Cuts on their way to another kernel."""
+
+    def test_changes(self):
+        base = bytes(5 * kept.BLOCK)
+        image = bytearray(base)
+        image[kept.BLOCK - 1] = image[4 * kept.BLOCK] = 1
+        blocks = kept.changes(base, image)
+        self.assertEqual(sorted(blocks), [0, 4 * kept.BLOCK])
+        again = bytearray(base)
+        before = kept.change(again, blocks)
+        self.assertEqual(again, image)
+        kept.change(again, before)
+        self.assertEqual(again, base)
+        self.assertEqual(kept.changes(base, base), {})
+
+    def test_rounds(self):
+        base = b"\xa5" * kept.BLOCK + bytes(3 * kept.BLOCK)
+        log = [write(0, 1), mark("0:1"), flush(), write(9, 2, FUA)]
+        made = [(c.entry, c.marks, c.kind, bytes(c.image)) for c in logwrites.cuts(
+            base, log, [2, 3], random.Random(1))]
+        with tempfile.TemporaryDirectory() as top:
+            for number in (0, 1):
+                keeper = kept.Keeper(top, number, base, b"\xa5", seed=f"1.{number}",
+                                     runs=[[("a",)]])
+                for cut in logwrites.cuts(base, log, [2, 3], random.Random(1)):
+                    keeper.keep(cut)
+            with self.assertRaisesRegex(kept.KeptError, "is the one that wrote"):
+                next(kept.rounds(top))
+            other = types.SimpleNamespace(version="#2")
+            with mock.patch("os.uname", lambda: other):
+                found = [(facts, [(c.entry, c.marks, c.kind, bytes(c.image)) for c in cuts])
+                         for facts, cuts in kept.rounds(top)]
+        self.assertEqual([facts["seed"] for facts, _ in found], ["1.0", "1.1"])
+        self.assertEqual(found[0][0]["runs"], [[("a",)]])
+        for _, cuts in found:
+            self.assertCountEqual(cuts, made)
+
+
 class Driver(unittest.TestCase):
     def plan(self, **values):
         args = types.SimpleNamespace(**{"only": None, "slice": False, "seconds": None,
                                         "minutes": None, "jobs": 2, "seed": "1",
-                                        "kernel": "uml-torture", **values})
+                                        "kernel": "uml-torture", "recover": None, **values})
         with contextlib.redirect_stderr(io.StringIO()):
             return torture.plan(args)
 
@@ -474,12 +519,46 @@ class Driver(unittest.TestCase):
         self.assertGreater(len(set(few)), 3)
         self.assertEqual(self.plan(minutes=0.1, slice=True)[0], list(configs.SLICE))
 
+    def test_another_kernel_recovers(self):
+        pairs, seconds = self.plan(minutes=60, recover="uml-torture-base")
+        self.assertEqual(pairs, [p for p in configs.PAIRS if p.split("/")[1] in configs.CUTS and
+                                 not p.startswith("ext4-inactive")])
+        self.assertAlmostEqual(len(pairs) * (seconds + 2 * torture.BOOTING), 7200)
+        for words in (["--recover", "k", "--only", "xfs/resize"], ["--recover", "k", "--slice"],
+                      ["k", "--patch", "diff"]):
+            with mock.patch("sys.argv", ["torture", *words]), \
+                    contextlib.redirect_stderr(io.StringIO()), self.assertRaises(SystemExit):
+                torture.parse_args()
+
+    def cross(self, *guests):
+        """What torture() makes of two guests."""
+        results = iter(guests)
+        with tempfile.TemporaryDirectory() as top, \
+                mock.patch.object(torture, "boot", lambda *_, **__: next(results)):
+            args = types.SimpleNamespace(out=top, recover="k", recover_image="i", perturb=None)
+            facts = torture.torture(args, "image", "xfs/grow", 30)
+            self.assertEqual(os.listdir(os.path.join(top, "xfs-grow")), [])
+        return facts
+
+    def test_cuts_that_another_kernel_recovers_from(self):
+        wrote = {"pair": "xfs/grow", "counts": {"cuts kept": 9}, "findings": []}
+        good = {"acknowledged syncs looked at": 5, torture.RECOVERED: 2}
+        facts = self.cross(wrote, {**wrote, "counts": good})
+        self.assertEqual(facts["counts"], {"cuts kept": 9, **good})
+        self.assertNotIn("broken", facts)
+        facts = self.cross(wrote, {**wrote, "counts": {**good, torture.RECOVERED: 0}})
+        self.assertTrue(facts["broken"])
+        facts = self.cross({**wrote, "broken": True, "said": "no guest", "counts": {}})
+        self.assertTrue(facts["broken"])
+
     def test_nothing_was_tried(self):
         syncs = "acknowledged syncs looked at"
         self.assertEqual(torture.must_have("ext4", "unlink"), ["recoveries", syncs])
         self.assertEqual(torture.must_have("ext4-inactive-1k", "unlink"),
                          ["recoveries", syncs, "inodes parked", "large inodes parked"])
         self.assertEqual(torture.must_have("ext4-inactive", "full"), ["disturbances", syncs])
+        self.assertEqual(torture.must_have("xfs", "grow"), ["recoveries", syncs, "times grown"])
+        self.assertEqual(torture.must_have("xfs", "grow", "k"), [torture.RECOVERED, syncs])
 
     def test_pairs(self):
         for name in (*configs.PAIRS, *configs.SLICE):
