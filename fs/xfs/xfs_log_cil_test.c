@@ -13,6 +13,7 @@
 struct cil_test_item {
 	struct xfs_log_item	item;
 	struct xfs_log_vec	vec;
+	uint32_t		number;
 };
 
 struct cil_test {
@@ -42,7 +43,8 @@ cil_test_add(
 	case 0:
 	case 1:
 		item->li_type = XFS_LI_CUI;
-		item->li_order_id = 1 + prandom_u32_state(&t->random) % 3;
+		i->number = 1 + prandom_u32_state(&t->random) % 3;
+		item->li_order_id = i->number;
 		break;
 	case 2:
 		item->li_type = XFS_LI_ICREATE;
@@ -108,6 +110,7 @@ cil_test_check_part(
 		KUNIT_EXPECT_TRUE(test, list_empty(&i->item.li_cil));
 		KUNIT_EXPECT_NULL(test, i->item.li_lv);
 		KUNIT_EXPECT_EQ(test, 0, i->item.li_order_id);
+		KUNIT_EXPECT_EQ(test, i->number, i->vec.lv_order_id);
 		if (prev && by_number)
 			KUNIT_EXPECT_LE(test, prev->vec.lv_order_id,
 					i->vec.lv_order_id);
@@ -252,4 +255,5 @@ static struct kunit_suite cil_test_suite = {
 	.init		= cil_test_init,
 	.test_cases	= cil_test_cases,
 };
+
 kunit_test_suite(cil_test_suite);
