@@ -39,3 +39,14 @@ def cdf(latency):
     """A latency of fio's as points (ms, share of the operations that took no longer)."""
     return [(ns / 1e6, float(percentile) / 100)
             for percentile, ns in sorted(latency["percentile"].items(), key=lambda p: float(p[0]))]
+
+
+def latency_curves(boots, key, wanted=lambda case: True):
+    """The latency that samples have as key: {case: {side: [curve of a round]}}."""
+    found = {}
+    for boot in boots:
+        for sample in boot["samples"]:
+            if wanted(sample["case"]):
+                sides = found.setdefault(sample["case"], {side: [] for side in benchlib.SIDES})
+                sides[boot["side"]].append(cdf(sample["raw"][key]))
+    return found

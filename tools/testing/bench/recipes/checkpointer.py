@@ -6,7 +6,7 @@ database's checkpoint, while others read, and write and sync a journal of their 
 """
 
 import benchlib
-from fio import cdf, fio, percentile_ms
+from fio import fio, latency_curves, percentile_ms
 
 METRICS = {
     "reader p99 ms": "less",
@@ -84,10 +84,4 @@ def measure(context, case):
 
 def curves(boots):
     """Latency of the syncs: {case: {side: [curve of a round]}}."""
-    found = {}
-    for boot in boots:
-        for sample in boot["samples"]:
-            case = sample["case"]
-            sides = found.setdefault(case, {side: [] for side in benchlib.SIDES})
-            sides[boot["side"]].append(cdf(sample["raw"]["sync_ns"]))
-    return found
+    return latency_curves(boots, "sync_ns")

@@ -7,7 +7,7 @@ own, with fdatasync, and on other devices.
 """
 
 import benchlib
-from fio import cdf, fio, percentile_ms
+from fio import fio, latency_curves, percentile_ms
 
 METRICS = {
     "syncs/s": "more",
@@ -91,11 +91,5 @@ def measure(context, case):
 
 def curves(boots):
     """Latency of the syncs: {case: {side: [curve of a round]}}."""
-    found = {}
-    for boot in boots:
-        for sample in boot["samples"]:
-            case = sample["case"]
-            if case.startswith(("ext4 on volume", "xfs on volume")) and "16 jobs" in case:
-                sides = found.setdefault(case, {side: [] for side in benchlib.SIDES})
-                sides[boot["side"]].append(cdf(sample["raw"]["latency_ns"]))
-    return found
+    return latency_curves(boots, "latency_ns", lambda case: case.startswith(
+        ("ext4 on volume", "xfs on volume")) and "16 jobs" in case)

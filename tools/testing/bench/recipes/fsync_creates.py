@@ -9,13 +9,13 @@ import threading
 
 import benchlib
 import fsload
-from fio import cdf, fio, percentile_ms
+from fio import fio, latency_curves, percentile_ms
 
 METRICS = {"fsync p50 ms": "less", "fsync p99 ms": "less", "fsync max ms": "less",
            "creates/s": "more", "log writes/fsync": "less"}
 RESULTS = ("fsync p99 ms", "creates/s")
 MS = 4000
-WRITER = {"rw": "write", "bs": "8k", "filesize": "32m", "fdatasync": 0, "fsync": 1,
+WRITER = {"rw": "write", "bs": "8k", "filesize": "32m", "fsync": 1,
           "ioengine": "psync", "rate_iops": 200}
 
 
@@ -68,9 +68,4 @@ def measure(context, case):
 
 def curves(boots):
     """Latency of the syncs: {case: {side: [curve of a round]}}."""
-    found = {}
-    for boot in boots:
-        for sample in boot["samples"]:
-            sides = found.setdefault(sample["case"], {side: [] for side in benchlib.SIDES})
-            sides[boot["side"]].append(cdf(sample["raw"]["sync_ns"]))
-    return found
+    return latency_curves(boots, "sync_ns")
