@@ -22,10 +22,10 @@
  *
  * Commit: xfs: keep unused log space per CPU
  * Code: fs/xfs/xfs_log.c xlog_grant_has_waiters: { return !list_empty_careful(&log->l_reserve_head.waiters) || !list_empty_careful(&log->l_write_head.waiters); }
- * Code: fs/xfs/xfs_log.c xlog_credit_take: int old = atomic_read(credit); if (xlog_grant_has_waiters(log) || !xlog_grant_space_left(log, &log->l_reserve_head)) return false; do { if (old < bytes) return false; } while (!atomic_try_cmpxchg(credit, &old, old - bytes)); return true; }
+ * Code: fs/xfs/xfs_log.c xlog_credit_take: int old = atomic_read(credit); if (old < bytes || xlog_grant_has_waiters(log) || !xlog_grant_space_left(log, &log->l_reserve_head)) return false; do { if (old < bytes) return false; } while (!atomic_try_cmpxchg(credit, &old, old - bytes)); return true; }
  * Code: fs/xfs/xfs_log.c xlog_credit_return: { xlog_grant_sub_space(&log->l_reserve_head, bytes); xlog_grant_sub_space(&log->l_write_head, bytes); xfs_log_space_wake(log->l_mp); }
  * Code: fs/xfs/xfs_log.c xlog_credit_put: if (bytes >= 0 && bytes <= log->l_credit_max - atomic_read(credit)) { atomic_add_return(bytes, credit); if (likely(!xlog_grant_has_waiters(log))) return; bytes = atomic_xchg(credit, 0); } xlog_credit_return(log, bytes); }
- * Code: fs/xfs/xfs_log.c xlog_credit_drain: smp_mb(); for_each_possible_cpu(cpu) { pcp = per_cpu_ptr(log->l_cilp->xc_pcp, cpu); if (atomic_read(&pcp->log_credit)) bytes += atomic_xchg(&pcp->log_credit, 0); } xlog_credit_return(log, bytes); }
+ * Code: fs/xfs/xfs_log.c xlog_credit_drain: smp_mb(); if (log->l_credit_max) { for_each_possible_cpu(cpu) { pcp = per_cpu_ptr(log->l_cilp->xc_pcp, cpu); if (atomic_read(&pcp->log_credit)) bytes += atomic_xchg(&pcp->log_credit, 0); } } xlog_credit_return(log, bytes); }
  * Code: fs/xfs/xfs_log.c xlog_grant_head_wake: list_for_each_entry(tic, &head->waiters, t_queue) { need_bytes = xlog_ticket_reservation(log, head, tic); if (*free_bytes < need_bytes) return false; *free_bytes -= need_bytes; ... wake_up_process(tic->t_task); } return true; }
  * Code: fs/xfs/xfs_log.c xlog_grant_head_wait: bool drained = false; list_add_tail(&tic->t_queue, &head->waiters); do { if (xlog_is_shutdown(log)) goto shutdown; __set_current_state(TASK_UNINTERRUPTIBLE); spin_unlock(&head->lock); if (!drained) { xlog_credit_drain(log); drained = true; } if (!task_is_running(current)) { ... xfs_ail_push_all(log->l_ailp); } ... schedule(); ... spin_lock(&head->lock); if (xlog_is_shutdown(log)) goto shutdown; } while (xlog_grant_space_left(log, head) < need_bytes); list_del_init(&tic->t_queue); return 0;
  * Code: fs/xfs/xfs_log.c xlog_grant_head_check: free_bytes = xlog_grant_space_left(log, head); if (!list_empty_careful(&head->waiters)) { spin_lock(&head->lock); if (!xlog_grant_head_wake(log, head, &free_bytes) || free_bytes < *need_bytes) { error = xlog_grant_head_wait(log, head, tic, *need_bytes); } spin_unlock(&head->lock); } else if (free_bytes < *need_bytes) { spin_lock(&head->lock); error = xlog_grant_head_wait(log, head, tic, *need_bytes); spin_unlock(&head->lock); } return error; }
@@ -306,7 +306,10 @@ inline drain()
 #endif
 }
 
-/* xlog_credit_take(). The credit may have been too small when it was read first. */
+#define MAY_LACK	(credit[slot] < NEED(me) || (old_credit[slot] & CPU(me)))
+#define MAY_SUFFICE	(credit[slot] >= NEED(me) || (old_credit[slot] & CPU(me)))
+
+/* xlog_credit_take(). It reads the credit before the rest, and again when it takes from it. */
 inline take()
 {
 	atomic {
@@ -321,13 +324,16 @@ inline take()
 		:: else
 		fi
 	};
+	do
+	:: atomic { MAY_LACK -> break }
+	:: atomic { MAY_SUFFICE -> skip };
 #ifndef BREAK_take_first
-	has_waiters();
+	   has_waiters();
 #endif
 #ifndef BREAK_take_full
-	atomic { some = some || !FREE(RESERVE) };
+	   atomic { some = some || !FREE(RESERVE) };
 #endif
-	atomic {
+	   atomic {
 		if
 		:: !some && credit[slot] >= NEED(me) ->
 			assert(!((behind | none_left) & CPU(me)));
@@ -340,8 +346,11 @@ inline take()
 			behind = behind & (ALL - CPU(me));
 			none_left = none_left & (ALL - CPU(me));
 			goto reserved
-		:: some || credit[slot] < NEED(me) || (old_credit[slot] & CPU(me))
-		fi;
+		:: some || credit[slot] < NEED(me) -> break
+		fi
+	   }
+	od;
+	atomic {
 		some = false;
 		behind = behind & (ALL - CPU(me));
 		none_left = none_left & (ALL - CPU(me))
