@@ -49,6 +49,22 @@ touched_at()
 	git -C "$LINUX" ls-tree -r --name-only "$1" -- "${files[@]}"
 }
 
+# units COMMIT: what COMMIT compiles of the C files on stdin; one that another file of its directory
+# includes is compiled with that.
+units()
+{
+	local -a files dirs
+
+	mapfile -t files
+	[ ${#files[@]} -gt 0 ] || return 0
+	mapfile -t dirs < <(printf '%s\n' "${files[@]%/*}" | LC_ALL=C sort -u)
+	{
+		git -C "$LINUX" grep -E '^#include "[^/"]+\.c"' "$1" -- "${dirs[@]/%//*.c}" || :
+		printf '%s\n' "${files[@]}"
+	} | awk -F '[:"]' 'NF > 1 { dir = $2; sub(/[^\/]*$/, "", dir); by[dir $4] = $2 }
+		NF == 1 { print $1 in by ? by[$1] : $1 }' | LC_ALL=C sort -u
+}
+
 # series_ends: "SERIES COMMIT" for the last commit of every series.
 series_ends()
 {

@@ -77,6 +77,22 @@ class Lib(Scratch):
         self.assertEqual(self.lib("normalise", old), self.lib("normalise", new))
         self.assertEqual(self.lib("normalise", old), ["fs/a.c:: warning: unused 'x'"])
 
+    def test_unit_of_an_included_file(self):
+        files = {"fs/a.c": '#include "a_test.c"\n', "fs/a_test.c": "int x;\n", "fs/b.c": "int y;\n",
+                 "lib/a_test.c": "int z;\n"}
+        tree = os.path.join(self.tmp, "linux")
+        for path, text in files.items():
+            os.makedirs(os.path.join(tree, os.path.dirname(path)), exist_ok=True)
+            with open(os.path.join(tree, path), "w", encoding="utf-8") as out:
+                out.write(text)
+        git = f"git -C {tree} -c user.name=a -c user.email=a@b"
+        self.lib(f"{git} init -q; {git} add .; {git} commit -q -m 1")
+        units = f"LINUX={tree}; units HEAD"
+        self.assertEqual(self.lib(units, "fs/a_test.c\nfs/b.c\n"), ["fs/a.c", "fs/b.c"])
+        self.assertEqual(self.lib(units, "lib/a_test.c\nfs/a.c\nfs/a_test.c\n"),
+                         ["fs/a.c", "lib/a_test.c"])
+        self.assertEqual(self.lib(units, ""), [])
+
     def new(self, old, new):
         for name, lines in (("old", old), ("new", new)):
             with open(os.path.join(self.tmp, name), "w", encoding="utf-8") as out:
