@@ -72,7 +72,7 @@
 ##   SLICE=     mutants: seconds for each run of torture (default: 60)
 ##   FSTESTS=   fstests: a checkout that is built; GROUP= (default: quick), EXCLUDE= or TESTS=; FS=ext4
 ##              or xfs; PLATFORM=uml or x86_64; MKFS_OPTIONS=, MOUNT_OPTIONS=, BASE_MOUNT=, STACK_MOUNT=;
-##              RESUME=1
+##              STACK_FIRST=1 (base gets only what does not pass on the stack); RESUME=1
 ##   BUG=       bugs: names (default: all); tools/testing/bugs/bugs --list prints them
 ##   HERD=1     proofs: fail if herd7 is not there to run the litmus tests
 ##   SIDE=base  torture, matrix: mainline, with the patches that the tools need
@@ -88,7 +88,8 @@ O ?= build
 START_TIME := $(shell date +%s)
 export O KSRC KDIR KEY CERT JOBS BRANCH SERIES REROLL FORCE V START_TIME
 export WORKLOAD METRIC TEST GOOD BAD PLATFORM QUICK FRESH
-export FSTESTS GROUP EXCLUDE TESTS FS MKFS_OPTIONS MOUNT_OPTIONS BASE_MOUNT STACK_MOUNT RESUME
+export FSTESTS GROUP EXCLUDE TESTS FS MKFS_OPTIONS MOUNT_OPTIONS BASE_MOUNT STACK_MOUNT \
+	STACK_FIRST RESUME
 MAKEFLAGS += --no-print-directory --no-builtin-rules
 Q := $(if $(filter 1,$(V)),,@)
 DONE = s=$$(($$(date +%s) - $(START_TIME))); \

@@ -108,7 +108,10 @@ def slower(base, stack):
 
 
 def classify(runs):
-    """The class of a test from all runs of it, [{side: {"verdict", "seconds"}}]; None: the same."""
+    """The class of a test from all runs of it, [{side: {"verdict", "seconds"}}]; None: the same.
+    Base has None where a test has passed on the stack and was not run there."""
+    if not runs[0]["base"]:
+        return None
     base, stack = ([run[side]["verdict"] for run in runs] for side in SIDES)
     if "no verdict" in base + stack:
         return "no verdict"
@@ -152,10 +155,15 @@ def difference(result):
     firsts = [runs[0] for runs in result["runs"].values()]
     lines += ["", f"{'first runs':14}{'base':>7}{'stack':>7}"]
     for kind in VERDICTS:
-        counts = [sum(run[side]["verdict"] == kind for run in firsts) for side in SIDES]
+        counts = [sum((run[side] or {}).get("verdict") == kind for run in firsts)
+                  for side in SIDES]
         if any(counts) or kind in VERDICTS[:3]:
             lines.append(f"{kind:14}{counts[0]:7}{counts[1]:7}")
-    timed = [run for run in firsts if all(run[side]["verdict"] == "pass" for side in SIDES)]
+    alone = sum(not run["base"] for run in firsts)
+    if alone:
+        lines.append(f"not run on base, as they pass on the stack: {alone}")
+    timed = [run for run in firsts if all(run[side] and run[side]["verdict"] == "pass"
+                                          for side in SIDES)]
     seconds = [sum(run[side]["seconds"] for run in timed) for side in SIDES]
     lines.append(f"{'seconds':14}{seconds[0]:7}{seconds[1]:7}   of the {len(timed)} tests that "
                  "pass on both")

@@ -23,7 +23,8 @@ import itertools, json, os, sys, time
 top = os.path.dirname(os.path.realpath(sys.argv[0]))
 option = {a: b for a, b in zip(sys.argv, sys.argv[1:]) if a.startswith("--")}
 out, log = option["--out"], option["--log"]
-side = os.path.basename(out)
+guest = os.path.basename(out)
+side = guest.partition("-")[0]
 world = json.load(open(top + "/world.json"))
 open(f"{top}/boots-{side}", "a").write("boot\\n")
 open(log, "w").write("")
@@ -298,6 +299,27 @@ class WholeRun(unittest.TestCase):
         self.assertEqual(self.ran("base").count("generic/001"), 2)
         self.assertEqual(self.ran("base").count("generic/003"), 1)
         self.assertIn("data is lost", self.state("files/stack/generic-001/check"))
+
+    def test_stack_first(self):
+        self.world["stack"].update({"generic/001": ["fail data is lost"],
+                                    "generic/002": ["not_run no device"],
+                                    "generic/003": ["gone"]})
+        self.world["base"].update({"generic/002": ["not_run no device"]})
+        out, _ = self.run_it("--stack-first", GROUP="all", status=1)
+        self.assertIn("newly failing: 2\n    generic/001   base: pass, pass; stack: fail, fail\n"
+                      "        data is lost\n", out)
+        self.assertRegex(out, r"generic/003 +base: pass, pass; stack: lost, lost\n")
+        self.assertIn("not run on base, as they pass on the stack: 1\n", out)
+        self.assertEqual(sorted(self.ran("base")),
+                         sorted(["generic/001", "generic/003"] * 2 + ["generic/002"]))
+        self.assertEqual(self.ran("stack").count("ext4/001"), 1)
+        self.assertIn("no device\n        generic/002", self.state("report.txt"))
+        self.assert_clean()
+
+    def test_stack_first_ends_with_an_error(self):
+        self.world["stack"]["broken"] = True
+        _, err = self.run_it("--stack-first", status=1)
+        self.assertIn("did not get ready", err)
 
     def test_not_confirmed(self):
         self.world["stack"].update({"generic/001": ["fail once", "pass 3"],
