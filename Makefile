@@ -19,7 +19,7 @@
 ## Kernels and tests:
 ##   kernels    build base and stack for user-mode Linux
 ##   bench      run the workload recipes on both, print the comparison (WORKLOAD=, ROUNDS=)
-##   lockstat   both with lock statistics, for the recipes lock-stat, mwcm, buffer-waits
+##   lockstat   both with lock statistics, for the recipes lock-stat and mwcm
 ##   microscope show the cache lines that CPUs share in an operation (OP=, FS=, CPUS=)
 ##   model      predict 1 to 256 CPUs from the microscope's counts
 ##   bisect     find the commit that moved a figure (WORKLOAD=, METRIC=) or broke a test (TEST=)
@@ -135,7 +135,7 @@ kernels: base
 	wait $$! && [ $$status = 0 ] && \
 	scripts/kbuild --like uml-base uml-stack "$(UML_STACK)" uml lean
 
-# The same with CONFIG_LOCK_STAT and tracepoints, for the recipes lock-stat, mwcm and buffer-waits.
+# The same with CONFIG_LOCK_STAT and tracepoints, for the recipes lock-stat and mwcm.
 lockstat: tree
 	$(Q)scripts/kbuild uml-base-lockstat "$(UML_BASE)" uml lean lockstat
 	$(Q)scripts/kbuild --like uml-base-lockstat uml-stack-lockstat "$(UML_STACK)" uml lean lockstat
@@ -172,7 +172,7 @@ ifeq ($(TARGET),host)
 bench:
 	$(Q)tools/testing/bench/host $(DEV) $(CONFIRM:%=--confirm %) $(SIDE:%=--side %) $(BENCH_ARGS)
 else
-bench: bench-check setup kernels $(if $(WORKLOAD),$(if $(filter lock-stat mwcm buffer-waits,$(WORKLOAD)),lockstat),lockstat)
+bench: bench-check setup kernels $(if $(WORKLOAD),$(if $(filter lock-stat mwcm,$(WORKLOAD)),lockstat),lockstat)
 	$(Q)tools/testing/bench/bench $(BENCH_ARGS) $(ALL_ROUNDS) $(SIDES_ARGS) \
 		$(if $(RESUME),--resume)
 endif
