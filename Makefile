@@ -19,7 +19,7 @@
 ## Kernels and tests:
 ##   kernels    build base and stack for user-mode Linux
 ##   bench      run the workload recipes on both, print the comparison (WORKLOAD=, ROUNDS=)
-##   lockstat   both with lock statistics, for the recipes lock-stat and mwcm
+##   lockstat   both with lock statistics and tracepoints, for the recipes that need them
 ##   microscope show the cache lines that CPUs share in an operation (OP=, FS=, CPUS=)
 ##   model      predict 1 to 256 CPUs from the microscope's counts
 ##   bisect     find the commit that moved a figure (WORKLOAD=, METRIC=) or broke a test (TEST=)
@@ -135,7 +135,8 @@ kernels: base
 	wait $$! && [ $$status = 0 ] && \
 	scripts/kbuild --like uml-base uml-stack "$(UML_STACK)" uml lean
 
-# The same with CONFIG_LOCK_STAT and tracepoints, for the recipes lock-stat and mwcm.
+# The same with CONFIG_LOCK_STAT and tracepoints, for these recipes.
+TRACED = lock-stat mwcm buffer-waits inodegc-wait
 lockstat: tree
 	$(Q)scripts/kbuild uml-base-lockstat "$(UML_BASE)" uml lean lockstat
 	$(Q)scripts/kbuild --like uml-base-lockstat uml-stack-lockstat "$(UML_STACK)" uml lean lockstat
@@ -172,7 +173,7 @@ ifeq ($(TARGET),host)
 bench:
 	$(Q)tools/testing/bench/host $(DEV) $(CONFIRM:%=--confirm %) $(SIDE:%=--side %) $(BENCH_ARGS)
 else
-bench: bench-check setup kernels $(if $(WORKLOAD),$(if $(filter lock-stat mwcm,$(WORKLOAD)),lockstat),lockstat)
+bench: bench-check setup kernels $(if $(WORKLOAD),$(if $(filter $(TRACED),$(WORKLOAD)),lockstat),lockstat)
 	$(Q)tools/testing/bench/bench $(BENCH_ARGS) $(ALL_ROUNDS) $(SIDES_ARGS) \
 		$(if $(RESUME),--resume)
 endif

@@ -205,6 +205,34 @@ class Recipes(unittest.TestCase):
         self.assertEqual((found["AGF", "xfs_buf_lock"], found["AGF", "xfs_buf_trylock"]), (2, 1))
         self.assertEqual(found["xfs_alloc_vextent_finish"], 1)
 
+    def test_buffer_waits_by_kind(self):
+        recipe = benchlib.load_recipe("buffer-waits")
+        lines = []
+
+        def wait(task, micros, took, address, ops):
+            for event, when in (("xfs_buf_lock", micros), ("xfs_buf_lock_done", micros + took)):
+                lines.append(f"  {task}  [001] .....     1.{when:06}: {event}: dev 1:0 daddr "
+                             f"{address:#x} bbcount 0x8 lock 0 flags X bufops {ops}+0x0/0x40 x")
+        wait("storm-1", 10, 5, 8, "xfs_agf_buf_ops")
+        wait("storm-2", 20, 7, 16, "xfs_agi_buf_ops")
+        wait("storm-2", 40, 11, 64, "xfs_inode_buf_ops")
+        wait("storm-1", 60, 13, 72, "xfs_dir3_data_buf_ops")
+        wait("kworker/0:1-9", 80, 100, 64, "xfs_inode_buf_ops")
+        # Taken without a wait.
+        lines.append(lines[1].replace("1.000015", "1.000200"))
+        found, waits = recipe.add_up(lines, {8: "AGF", 16: "AGI"}, "storm")
+        self.assertEqual(dict(found), {"AGF": 5, "AGI": 7, "inodes": 11, "others": 13})
+        self.assertEqual(waits, [5, 7, 11, 13, 100])
+
+    def test_inodegc_waits(self):
+        recipe = benchlib.load_recipe("inodegc-wait")
+        lines = [f"  {task}  [001] .....     1.{when:06}: {event}: dev 1:0 ino {ino:#x} iflags 0x0"
+                 for task, when, event, ino in (
+                     ("rm-1", 10, recipe.QUEUED, 131), ("rm-1", 20, recipe.QUEUED, 132),
+                     ("gc/1:0-2", 100, recipe.TAKEN, 132), ("gc/1:0-2", 110, recipe.TAKEN, 131),
+                     ("gc/1:0-2", 120, recipe.TAKEN, 133))]
+        self.assertEqual(recipe.waits(lines), [80, 100])
+
     def test_lock_stat_adds_readers_and_writers(self):
         recipe = benchlib.load_recipe("lock-stat")
         numbers = " ".join(str(n) for n in range(12))

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * KUnit tests of the lock of buffers. Part of xfs_buf.c.
+ */
+#include <kunit/test.h>
+#include <linux/kthread.h>
+
+#define BUF_TEST_TASKS	4
+#define BUF_TEST_ROUNDS	2000
+
+struct buf_test {
+	struct xfs_buf		buf;
+	struct xfs_buftarg	target;		/* for tracepoints */
+	unsigned int		inside;
+	unsigned int		count;
+	atomic_t		failed;
+	struct completion	go;
+	struct completion	locked;
+};
+
+static struct task_struct *
+buf_test_start(
+	struct kunit		*test,
+	int			(*func)(void *))
+{
+	struct task_struct	*task;
+
+	task = kthread_create(func, test->priv, "xfs_buf_test");
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, task);
+	get_task_struct(task);
+	return task;
+}
+
+static void
+buf_test_stop(
+	struct task_struct	*task)
+{
+	kthread_stop(task);
+	put_task_struct(task);
+}
+
+static void
+test_buf_trylock(
+	struct kunit		*test)
+{
+	struct buf_test		*t = test->priv;
+
+	KUNIT_EXPECT_FALSE(test, xfs_buf_islocked(&t->buf));
+	KUNIT_EXPECT_TRUE(test, xfs_buf_trylock(&t->buf));
+	KUNIT_EXPECT_TRUE(test, xfs_buf_islocked(&t->buf));
+	KUNIT_EXPECT_FALSE(test, xfs_buf_trylock(&t->buf));
+	xfs_buf_unlock(&t->buf);
+	KUNIT_EXPECT_FALSE(test, xfs_buf_islocked(&t->buf));
+}
+
+/* Another task may release the lock than the one that took it. */
+static int
+buf_test_release(
+	void			*data)
+{
+	struct buf_test		*t = data;
+
+	wait_for_completion(&t->go);
+	xfs_buf_unlock(&t->buf);
+	return 0;
+}
+
+static void
+test_buf_release(
+	struct kunit		*test)
+{
+	struct buf_test		*t = test->priv;
+	struct task_struct	*task;
+
+	task = buf_test_start(test, buf_test_release);
+	wake_up_process(task);
+	xfs_buf_lock(&t->buf);
+	complete(&t->go);
+	xfs_buf_lock(&t->buf);
+	KUNIT_EXPECT_FALSE(test, xfs_buf_trylock(&t->buf));
+	xfs_buf_unlock(&t->buf);
+	buf_test_stop(task);
+	KUNIT_EXPECT_FALSE(test, xfs_buf_islocked(&t->buf));
+}
+
+static int
+buf_test_many(
+	void			*data)
+{
+	struct buf_test		*t = data;
+	unsigned int		i;
+
+	for (i = 0; i < BUF_TEST_ROUNDS; i++) {
+		if (i % 4 || !xfs_buf_trylock(&t->buf))
+			xfs_buf_lock(&t->buf);
+		if (t->inside++)
+			atomic_inc(&t->failed);
+		t->count++;
+		if (i % 8 == 0)
+			cond_resched();
+		if (i % 64 == 0)
+			schedule_timeout_uninterruptible(1);
+		t->inside--;
+		xfs_buf_unlock(&t->buf);
+	}
+	complete(&t->locked);
+	wait_for_completion(&t->go);
+	return 0;
+}
+
+/* One task at a time has the lock, and all of them get it. */
+static void
+test_buf_many_tasks(
+	struct kunit		*test)
+{
+	struct buf_test		*t = test->priv;
+	struct task_struct	*tasks[BUF_TEST_TASKS];
+	unsigned int		i;
+
+	for (i = 0; i < BUF_TEST_TASKS; i++)
+		tasks[i] = buf_test_start(test, buf_test_many);
+	for (i = 0; i < BUF_TEST_TASKS; i++)
+		wake_up_process(tasks[i]);
+	for (i = 0; i < BUF_TEST_TASKS; i++)
+		wait_for_completion(&t->locked);
+	complete_all(&t->go);
+	for (i = 0; i < BUF_TEST_TASKS; i++)
+		buf_test_stop(tasks[i]);
+	KUNIT_EXPECT_EQ(test, 0, atomic_read(&t->failed));
+	KUNIT_EXPECT_EQ(test, BUF_TEST_TASKS * BUF_TEST_ROUNDS, t->count);
+	KUNIT_EXPECT_EQ(test, 0, atomic_read(&t->buf.b_lock));
+}
+
+/* A task of the test that locks the buffer, says so, and waits to go on. */
+static int
+buf_test_hold(
+	void			*data)
+{
+	struct buf_test		*t = data;
+
+	xfs_buf_lock(&t->buf);
+	complete(&t->locked);
+	wait_for_completion(&t->go);
+	xfs_buf_unlock(&t->buf);
+	return 0;
+}
+
+/* Until a task waits for the lock. */
+static void
+buf_test_wait_for_waiter(
+	struct buf_test		*t)
+{
+	while (!(atomic_read(&t->buf.b_lock) & XFS_BUF_WAITERS))
+		schedule_timeout_uninterruptible(1);
+}
+
+/* A trylock does not get ahead of a task that waits, a lock does. */
+static void
+test_buf_waiter(
+	struct kunit		*test)
+{
+	struct buf_test		*t = test->priv;
+	struct task_struct	*task;
+	bool			tried, locked;
+
+	task = buf_test_start(test, buf_test_hold);
+	xfs_buf_lock(&t->buf);
+	migrate_disable();
+	kthread_bind(task, smp_processor_id());
+	wake_up_process(task);
+	buf_test_wait_for_waiter(t);
+
+	/* The waiter needs this CPU. */
+	preempt_disable();
+	xfs_buf_unlock(&t->buf);
+	tried = xfs_buf_trylock(&t->buf);
+	locked = xfs_buf_lock_fast(&t->buf);
+	preempt_enable();
+	migrate_enable();
+	KUNIT_EXPECT_FALSE(test, tried);
+	KUNIT_EXPECT_TRUE(test, locked);
+
+	if (tried || locked)
+		xfs_buf_unlock(&t->buf);
+	wait_for_completion(&t->locked);
+	complete(&t->go);
+	buf_test_stop(task);
+	KUNIT_EXPECT_EQ(test, 0, atomic_read(&t->buf.b_lock));
+}
+
+/* A task that always wants the lock again gives it to a waiter in the end. */
+static void
+test_buf_handover(
+	struct kunit		*test)
+{
+	struct buf_test		*t = test->priv;
+	struct task_struct	*task;
+	unsigned int		times = 0;
+
+	task = buf_test_start(test, buf_test_hold);
+	xfs_buf_lock(&t->buf);
+	wake_up_process(task);
+	do {
+		buf_test_wait_for_waiter(t);
+		/* Let it go to sleep, and have it wake up in vain. */
+		schedule_timeout_uninterruptible(2);
+		preempt_disable();
+		xfs_buf_unlock(&t->buf);
+		if (!xfs_buf_lock_fast(&t->buf)) {
+			preempt_enable();
+			break;
+		}
+		preempt_enable();
+	} while (++times <= 2 * XFS_BUF_LOCK_TRIES);
+	KUNIT_EXPECT_LE(test, times, XFS_BUF_LOCK_TRIES);
+	if (times > 2 * XFS_BUF_LOCK_TRIES)
+		xfs_buf_unlock(&t->buf);
+	wait_for_completion(&t->locked);
+	complete(&t->go);
+	buf_test_stop(task);
+	KUNIT_EXPECT_EQ(test, 0, atomic_read(&t->buf.b_lock));
+}
+
+static int
+buf_test_init(
+	struct kunit		*test)
+{
+	struct buf_test		*t;
+
+	t = kunit_kzalloc(test, sizeof(*t), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, t);
+	raw_spin_lock_init(&t->buf.b_wait_lock);
+	INIT_LIST_HEAD(&t->buf.b_lock_waiters);
+	t->buf.b_target = &t->target;
+	init_completion(&t->go);
+	init_completion(&t->locked);
+	test->priv = t;
+	return 0;
+}
+
+static struct kunit_case buf_test_cases[] = {
+	KUNIT_CASE(test_buf_trylock),
+	KUNIT_CASE(test_buf_release),
+	KUNIT_CASE(test_buf_many_tasks),
+	KUNIT_CASE(test_buf_waiter),
+	KUNIT_CASE(test_buf_handover),
+	{}
+};
+
+static struct kunit_suite buf_test_suite = {
+	.name		= "xfs_buf",
+	.init		= buf_test_init,
+	.test_cases	= buf_test_cases,
+};
+
+kunit_test_suite(buf_test_suite);
