@@ -188,37 +188,60 @@ test_buf_waiter(
 	KUNIT_EXPECT_EQ(test, 0, atomic_read(&t->buf.b_lock));
 }
 
-/* A task that always wants the lock again gives it to a waiter in the end. */
-static void
-test_buf_handover(
-	struct kunit		*test)
+/*
+ * Lock the buffer, and release and lock it again while a task waits, until that
+ * gets it. At the release the waiter was first woken @ago jiffies before.
+ * Returns how many times the waiter was woken and did not get the lock.
+ */
+static unsigned int
+buf_test_vain(
+	struct kunit		*test,
+	unsigned long		ago)
 {
 	struct buf_test		*t = test->priv;
+	struct xfs_buf_waiter	*waiter;
 	struct task_struct	*task;
 	unsigned int		times = 0;
+	bool			locked;
 
 	task = buf_test_start(test, buf_test_hold);
 	xfs_buf_lock(&t->buf);
 	wake_up_process(task);
 	do {
 		buf_test_wait_for_waiter(t);
-		/* Let it go to sleep, and have it wake up in vain. */
+		/* Let it go to sleep, after it was woken in vain. */
 		schedule_timeout_uninterruptible(2);
+		raw_spin_lock(&t->buf.b_wait_lock);
+		waiter = list_first_entry(&t->buf.b_lock_waiters,
+				struct xfs_buf_waiter, list);
+		waiter->since = jiffies - ago;
+		raw_spin_unlock(&t->buf.b_wait_lock);
+
 		preempt_disable();
 		xfs_buf_unlock(&t->buf);
-		if (!xfs_buf_lock_fast(&t->buf)) {
-			preempt_enable();
-			break;
-		}
+		locked = xfs_buf_lock_fast(&t->buf);
 		preempt_enable();
-	} while (++times <= 2 * XFS_BUF_LOCK_TRIES);
-	KUNIT_EXPECT_LE(test, times, XFS_BUF_LOCK_TRIES);
-	if (times > 2 * XFS_BUF_LOCK_TRIES)
+	} while (locked && ++times <= 2 * XFS_BUF_LOCK_TRIES);
+	if (locked)
 		xfs_buf_unlock(&t->buf);
 	wait_for_completion(&t->locked);
 	complete(&t->go);
 	buf_test_stop(task);
 	KUNIT_EXPECT_EQ(test, 0, atomic_read(&t->buf.b_lock));
+	return times;
+}
+
+/*
+ * A task that always wants the lock again gives it to a waiter in the end: after
+ * some tries, or after some time. A waiter that is quick may take it before.
+ */
+static void
+test_buf_handover(
+	struct kunit		*test)
+{
+	KUNIT_EXPECT_LE(test, buf_test_vain(test, 0), XFS_BUF_LOCK_TRIES);
+	KUNIT_EXPECT_LE(test, buf_test_vain(test, XFS_BUF_LOCK_PATIENCE + 1),
+			1U);
 }
 
 static int

@@ -106,21 +106,6 @@ test_inodegc_first(
 	KUNIT_EXPECT_EQ(test, 2, atomic_read(&t->runs));
 }
 
-/* Errors of workers that are done are reported, each to one flush. */
-static void
-test_inodegc_errors(
-	struct kunit		*test)
-{
-	struct gc_test		*t = test->priv;
-	struct xfs_inodegc	*gc = per_cpu_ptr(t->mount.m_inodegc,
-					cpumask_last(cpu_possible_mask));
-
-	KUNIT_EXPECT_EQ(test, 0, xfs_inodegc_wait_all(&t->mount));
-	gc->error = -EIO;
-	KUNIT_EXPECT_EQ(test, -EIO, xfs_inodegc_wait_all(&t->mount));
-	KUNIT_EXPECT_EQ(test, 0, xfs_inodegc_wait_all(&t->mount));
-}
-
 static int
 gc_test_init(
 	struct kunit		*test)
@@ -179,7 +164,6 @@ static struct kunit_case gc_test_cases[] = {
 	KUNIT_CASE(test_inodegc_want_flush),
 	KUNIT_CASE(test_inodegc_timer),
 	KUNIT_CASE(test_inodegc_first),
-	KUNIT_CASE(test_inodegc_errors),
 	{}
 };
 
