@@ -32,14 +32,6 @@ buf_test_start(
 }
 
 static void
-buf_test_stop(
-	struct task_struct	*task)
-{
-	kthread_stop(task);
-	put_task_struct(task);
-}
-
-static void
 test_buf_trylock(
 	struct kunit		*test)
 {
@@ -79,7 +71,7 @@ test_buf_release(
 	xfs_buf_lock(&t->buf);
 	KUNIT_EXPECT_FALSE(test, xfs_buf_trylock(&t->buf));
 	xfs_buf_unlock(&t->buf);
-	buf_test_stop(task);
+	kthread_stop_put(task);
 	KUNIT_EXPECT_FALSE(test, xfs_buf_islocked(&t->buf));
 }
 
@@ -125,7 +117,7 @@ test_buf_many_tasks(
 		wait_for_completion(&t->locked);
 	complete_all(&t->go);
 	for (i = 0; i < BUF_TEST_TASKS; i++)
-		buf_test_stop(tasks[i]);
+		kthread_stop_put(tasks[i]);
 	KUNIT_EXPECT_EQ(test, 0, atomic_read(&t->failed));
 	KUNIT_EXPECT_EQ(test, BUF_TEST_TASKS * BUF_TEST_ROUNDS, t->count);
 	KUNIT_EXPECT_EQ(test, 0, atomic_read(&t->buf.b_lock));
@@ -184,7 +176,7 @@ test_buf_waiter(
 		xfs_buf_unlock(&t->buf);
 	wait_for_completion(&t->locked);
 	complete(&t->go);
-	buf_test_stop(task);
+	kthread_stop_put(task);
 	KUNIT_EXPECT_EQ(test, 0, atomic_read(&t->buf.b_lock));
 }
 
@@ -226,7 +218,7 @@ buf_test_vain(
 		xfs_buf_unlock(&t->buf);
 	wait_for_completion(&t->locked);
 	complete(&t->go);
-	buf_test_stop(task);
+	kthread_stop_put(task);
 	KUNIT_EXPECT_EQ(test, 0, atomic_read(&t->buf.b_lock));
 	return times;
 }

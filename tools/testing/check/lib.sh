@@ -160,7 +160,7 @@ run_kunit()
 	local bad=0
 
 	"$KBUILD" --at "$2" tools/testing/kunit/kunit.py exec --arch um \
-		--build_dir "$BUILD/obj/$1" --timeout 300 \
+		--build_dir "$BUILD/obj/$1" --timeout 600 \
 		--kernel_args seccomp=on --kernel_args ncpus=2 || bad=1
 	mv "$BUILD/obj/$1/test.log" "$3" || return
 	judge_kunit "$3" || bad=1
