@@ -28,6 +28,10 @@ PROGRESS = re.compile(r"^(\s+- |Phase \d|No modify flag set).*\n?", re.MULTILINE
 LENGTHENED = re.compile(r"^Inode (\d+), i_size is (\d+), should be \d+", re.MULTILINE)
 # What recovery says in passing: where the log ends, in the middle of a commit block.
 NO_COMPLAINTS = ("JBD2: Find incomplete commit block",)
+# What xfs_repair says of a tree of attributes whose root has one leaf.
+ONE_LEAF = re.compile(r"^attribute block hashvalue inconsistency, expected > (\d+) / saw \1\n"
+                      r"bad attribute block in inode (?P<inode>\d+)\n"
+                      r"bad hash path in attribute fork for inode (?P=inode)\n", re.MULTILINE)
 
 
 class Kmsg:
@@ -223,10 +227,14 @@ class Look:
         """Whether xfs_repair complains of nothing but attributes that were being set.
 
         XFS marks an attribute with a large value as incomplete while it is written, and ignores
-        it until it is set again; xfs_repair would remove it, with all others of that inode.
+        it until it is set again; xfs_repair would remove it, with all others of that inode. And
+        an attribute that does not fit into the only leaf is added in two transactions, of which
+        the first puts a root above the leaf. The kernel reads a root with one leaf; xfs_repair
+        says that its hash value should be more than that of the leaf, and would remove all.
         """
         inodes = set(re.findall(r"inode (\d+) is INCOMPLETE", said))
-        left = [line for line in said.splitlines()
+        inodes |= {match["inode"] for match in ONE_LEAF.finditer(said)}
+        left = [line for line in ONE_LEAF.sub("", said).splitlines()
                 if not line.startswith("would clear attr fork") and
                 not (inodes & set(re.findall(r"inode (\d+)", line)) and
                      re.match(r"attribute entry|problem with attribute|bad (nblocks|anext)",

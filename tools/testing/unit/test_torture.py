@@ -424,6 +424,15 @@ class Judge(unittest.TestCase):
         self.assertTrue(guest.Torture.only_incomplete(Counts, said))
         self.assertFalse(guest.Torture.only_incomplete(Counts, said + "bad inode 786\n"))
         self.assertFalse(guest.Torture.only_incomplete(Counts, said.replace("INCOMPLETE", "bad")))
+        said = ("attribute block hashvalue inconsistency, expected > 98 / saw 98\n"
+                "bad attribute block in inode 139\n"
+                "bad hash path in attribute fork for inode 139\n"
+                "problem with attribute contents in inode 139\nwould clear attr fork\n"
+                "bad nblocks 2 for inode 139, would reset to 0\n"
+                "bad anextents 2 for inode 139, would reset to 0")
+        self.assertTrue(guest.Torture.only_incomplete(Counts, said))
+        self.assertFalse(guest.Torture.only_incomplete(Counts, said.replace("saw 98", "saw 97")))
+        self.assertFalse(guest.Torture.only_incomplete(Counts, said + "\nbad inode 139"))
 
     def test_collapse_moves_data(self):
         runner = self.do(("creat", "a"), ("write", self.F, 0, 12288))
