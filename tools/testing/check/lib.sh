@@ -65,17 +65,6 @@ units()
 		NF == 1 { print $1 in by ? by[$1] : $1 }' | LC_ALL=C sort -u
 }
 
-# series_ends: "SERIES COMMIT" for the last commit of every series.
-series_ends()
-{
-	local i name
-
-	for i in "${!PATCHES[@]}"; do
-		name=${PATCHES[i]%%/*}
-		[ "$name" = "$(dirname "${PATCHES[i + 1]:-end/}")" ] || echo "$name ${COMMITS[i]}"
-	done
-}
-
 # A result that need not be worked out again while its key stays the same.
 is_done()
 {

@@ -117,12 +117,6 @@ class Lib(Scratch):
         self.assertEqual(self.lib(f"compiler_warnings {log}"),
                          ["WARNING: modpost: missing", "fs/a.c:: warning: w1"])
 
-    def test_series_ends(self):
-        self.assertEqual(
-            self.lib("PATCHES=(um/1 um/2 jbd2/1 ext4/1 ext4/2)\n"
-                     "COMMITS=(a b c d e)\nseries_ends"),
-            ["um b", "jbd2 c", "ext4 e"])
-
     def test_is_done_only_with_the_same_key(self):
         self.lib("set_done x key1")
         self.assertEqual(self.lib("is_done x key1 && echo same; is_done x key2 || echo other"),
