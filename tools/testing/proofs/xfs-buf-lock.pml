@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The lock of XFS's buffers: a running task may get ahead of those that sleep, a few times.
+ * The lock of XFS's buffers: a running task may get ahead of those that sleep, for a while.
  *
  * Tasks lock a buffer, each twice, or try to. All that is done to b_lock is atomic, and all
  * that is done to the list is done under b_wait_lock, so every step is a step here.
  *
  * Holds: one task at a time has the lock. No task sleeps for ever. A trylock does not succeed
  * while a task is in the list. A waiter whose turn it is gets the lock from the release: that
- * does not free it for another task.
- *
- * That a waiter gets its turn by time as well is not modelled.
+ * does not free it for another task. Its turn comes at any time while it waits.
  *
  * Commit: xfs: let running tasks take a buffer's lock before sleeping ones
  * Code: fs/xfs/xfs_buf.c xfs_buf_lock_fast: int old = atomic_read(&bp->b_lock); while (!(old & XFS_BUF_LOCKED)) { if (atomic_try_cmpxchg_acquire(&bp->b_lock, &old, old | XFS_BUF_LOCKED)) return true; } return false; }
  * Code: fs/xfs/xfs_buf.c xfs_buf_lock_dequeue: list_del(&waiter->list); if (list_empty(&bp->b_lock_waiters)) atomic_andnot(XFS_BUF_WAITERS, &bp->b_lock); }
- * Code: fs/xfs/xfs_buf.c xfs_buf_lock_slow: raw_spin_lock(&bp->b_wait_lock); list_add_tail(&waiter.list, &bp->b_lock_waiters); for (;;) { old = atomic_fetch_or_acquire(XFS_BUF_LOCKED | XFS_BUF_WAITERS, &bp->b_lock); if (!(old & XFS_BUF_LOCKED)) { xfs_buf_lock_dequeue(bp, &waiter); break; } if (waiter.woken) { waiter.woken = false; waiter.tries++; } set_current_state(TASK_UNINTERRUPTIBLE); raw_spin_unlock(&bp->b_wait_lock); schedule(); raw_spin_lock(&bp->b_wait_lock); if (waiter.granted) break; } raw_spin_unlock(&bp->b_wait_lock); }
- * Code: fs/xfs/xfs_buf.c xfs_buf_unlock_slow: raw_spin_lock(&bp->b_wait_lock); waiter = list_first_entry_or_null(&bp->b_lock_waiters, struct xfs_buf_waiter, list); ... if (!waiter->woken) { ... wake_up_process(waiter->task); } if (xfs_buf_waiter_due(waiter)) { waiter->granted = true; xfs_buf_lock_dequeue(bp, waiter); } else { waiter->woken = true; atomic_fetch_andnot_release(XFS_BUF_LOCKED, &bp->b_lock); } ... raw_spin_unlock(&bp->b_wait_lock); }
+ * Code: fs/xfs/xfs_buf.c xfs_buf_lock_slow: raw_spin_lock(&bp->b_wait_lock); list_add_tail(&waiter.list, &bp->b_lock_waiters); for (;;) { old = atomic_fetch_or_acquire(XFS_BUF_LOCKED | XFS_BUF_WAITERS, &bp->b_lock); if (!(old & XFS_BUF_LOCKED)) { xfs_buf_lock_dequeue(bp, &waiter); break; } waiter.woken = false; set_current_state(TASK_UNINTERRUPTIBLE); raw_spin_unlock(&bp->b_wait_lock); schedule(); raw_spin_lock(&bp->b_wait_lock); if (waiter.granted) break; } raw_spin_unlock(&bp->b_wait_lock); }
+ * Code: fs/xfs/xfs_buf.c xfs_buf_unlock_slow: raw_spin_lock(&bp->b_wait_lock); waiter = list_first_entry_or_null(&bp->b_lock_waiters, struct xfs_buf_waiter, list); ... if (!waiter->woken) wake_up_process(waiter->task); if (time_after(jiffies, waiter->since + XFS_BUF_LOCK_PATIENCE)) { waiter->granted = true; xfs_buf_lock_dequeue(bp, waiter); } else { waiter->woken = true; atomic_fetch_andnot_release(XFS_BUF_LOCKED, &bp->b_lock); } ... raw_spin_unlock(&bp->b_wait_lock); }
  * Code: fs/xfs/xfs_buf.c xfs_buf_trylock: int old = 0; if (atomic_try_cmpxchg_acquire(&bp->b_lock, &old, XFS_BUF_LOCKED)) {
  * Code: fs/xfs/xfs_buf.c xfs_buf_unlock: int old = XFS_BUF_LOCKED; ... if (!atomic_try_cmpxchg_release(&bp->b_lock, &old, 0)) xfs_buf_unlock_slow(bp);
  *
@@ -29,18 +27,17 @@
  * BREAK_try_steals (assert): a trylock does not look at XFS_BUF_WAITERS
  */
 #define TASKS	3
-#define TRIES	1
 
 bool locked, waiters;
 byte wait_lock;			/* 1 + its holder */
 byte list[TASKS], nr;
-byte tries[TASKS];
+bool late[TASKS];		/* has waited for long */
 bool woken[TASKS], granted[TASKS], asleep[TASKS];
 byte inside;			/* tasks that have the lock */
 byte behind;			/* tasks that found the buffer locked and are in the list */
 
 #define FIRST	list[0]
-#define DUE(t)	(tries[t] >= TRIES)
+#define DUE(t)	late[t]
 
 inline take_wait_lock()
 {
@@ -63,6 +60,7 @@ inline dequeue(t)
 	list[nr] = 0;
 	i = 0;
 	behind = behind & (255 - (1 << t));
+	late[t] = false;
 #ifdef BREAK_clear_waiters
 	waiters = false
 #else
@@ -114,10 +112,7 @@ inline slow()
 		:: else
 		fi;
 #endif
-		if
-		:: woken[me] -> woken[me] = false; tries[me]++
-		:: else
-		fi;
+		woken[me] = false;
 #ifndef BREAK_state_late
 		asleep[me] = true;
 #endif
@@ -135,7 +130,7 @@ inline slow()
 		fi
 	   }
 	od;
-	atomic { tries[me] = 0; woken[me] = false; old = false }
+	atomic { woken[me] = false; old = false }
 }
 
 inline unlock()
@@ -211,8 +206,19 @@ proctype task(byte me)
 	od
 }
 
+proctype clock()
+{
+end:
+	do
+	:: atomic { (behind & 1) && !late[0] -> late[0] = true }
+	:: atomic { (behind & 2) && !late[1] -> late[1] = true }
+	:: atomic { (behind & 4) && !late[2] -> late[2] = true }
+	od
+}
+
 init {
 	atomic {
+		run clock();
 		run task(0);
 		run task(1);
 		run task(2)

@@ -223,6 +223,8 @@ class Recipes(unittest.TestCase):
         found, waits = recipe.add_up(lines, {8: "AGF", 16: "AGI"}, "storm")
         self.assertEqual(dict(found), {"AGF": 5, "AGI": 7, "inodes": 11, "others": 13})
         self.assertEqual(waits, [5, 7, 11, 13, 100])
+        # Two loops of twenty wait for longer than 11; all five waits are not one in two loops.
+        self.assertEqual([recipe.one_in(10, waits, loops) for loops in (20, 9, 60)], [11, 100, 0])
 
     def test_inodegc_waits(self):
         recipe = benchlib.load_recipe("inodegc-wait")
