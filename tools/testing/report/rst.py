@@ -2,6 +2,7 @@
 """Documentation/results.rst: what one run of the recipes has measured, with a few words on it."""
 
 import os
+import re
 
 import benchlib
 from workbench import TOP, die
@@ -9,12 +10,16 @@ from workbench import TOP, die
 WORDS = os.path.join(TOP, "Documentation", "results")
 MAX_WORDS = 10      # lines of a section that are not generated
 HEAD = ("", "base", "+-%", "stack", "+-%", "ratio", "rounds", "")
+# The parts that are measured one by one, and their titles; the first is all up to the second.
+PARTS = {"bench": "Results", "inactivate": "With inactivate=auto",
+         "microscope": "Cache lines that CPUs share", "model": "Model of more CPUs"}
+MISSING = "Not measured on this commit."
 INTRO = """\
 Written by ``make results`` from one run of the recipes on one commit; the words between the
 tables are in ``results/``, one file for each section. Medians of all samples; +-%: median
 absolute deviation in percent of the median; ratio: stack by base; rounds: smallest and largest
-ratio of the single rounds; better, worse: all rounds agree. ``results/bench.txt`` has every
-value of every case."""
+ratio of the single rounds; better, worse: all rounds agree. ``results/bench.txt`` and
+``results/inactivate.txt`` have every value of every case."""
 
 
 def heading(text, line):
@@ -86,18 +91,42 @@ def recipes(run, prefix=""):
             yield from ["::", "", *(f"    {line}" for line in lines if line), ""]
 
 
-def results(run, more, tables):
-    """The page. more: {name: (title, another run)}; tables: {name: (title, head, rows)}."""
+def bench(run):
+    """The first part of the page."""
     lines = [".. SPDX-License-Identifier: GPL-2.0", "", "=======", "Results", "=======", "",
              *INTRO.splitlines(), "", *measured(run), ""]
     lines += heading("How far to trust a row", "=")
     for fs in ("ext4", "xfs"):
         mine = [row for row in run["rows"] if fs in row["case"].split(",")[0].split()]
         lines.append(f"* {fs}: all rounds agree in {agreeing(mine)} of the rows.")
-    lines += ["", *words("trust"), *recipes(run)]
-    for name, (title, other) in more.items():
-        lines += [*heading(title, "="), *measured(other), "", *words(name),
-                  *recipes(other, name + "-")]
-    for name, (title, head, rows) in tables.items():
-        lines += [*heading(title, "="), *words(name), *table(head, rows)]
-    return "\n".join(lines).rstrip("\n") + "\n"
+    return [*lines, "", *words("trust"), *recipes(run)]
+
+
+def run_part(name, run):
+    """A part with a run of its own."""
+    return [*heading(PARTS[name], "="), *measured(run), "", *words(name),
+            *recipes(run, name + "-")]
+
+
+def table_part(name, head, rows):
+    return [*heading(PARTS[name], "="), *words(name), *table(head, rows)]
+
+
+def parse(page):
+    """(the stack's commit or None, {part: lines}) of a page that was written earlier."""
+    lines = page.splitlines()
+    starts = [0, *(lines.index(title) for title in list(PARTS.values())[1:] if title in lines),
+              len(lines)]
+    found = re.search(r"^\* stack: .*, commit (\w{12}),", page, re.M)
+    names = [name for name, title in PARTS.items() if title in lines]
+    return found and found.group(1), {
+        name: lines[start:end] for name, start, end in zip(names, starts, starts[1:])
+        if MISSING not in lines[start:end]}
+
+
+def results(parts):
+    """The page, of {part: lines}; a part that there is not has a line that says so."""
+    lines = []
+    for name, title in PARTS.items():
+        lines += [*parts.get(name, [*heading(title, "="), MISSING]), ""]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip("\n") + "\n"

@@ -188,8 +188,9 @@ class Report(unittest.TestCase):
         for table in re.findall(r"(?:^(?:=+  )+.*\n)(?:.+\n)+", page, re.M):
             width = len(table.splitlines()[0])
             self.assertTrue(all(len(line) <= width for line in table.splitlines()), table)
-        with open(os.path.join(self.build, "results/bench.txt"), encoding="utf-8") as file:
-            self.assertEqual(file.read().count("ext4 handle, 1 CPU"), 2)
+        for name in ("bench.txt", "inactivate.txt"):
+            with open(os.path.join(self.build, "results", name), encoding="utf-8") as file:
+                self.assertEqual(file.read().count("ext4 handle, 1 CPU"), 1)
 
     def test_results_of_several_commits(self):
         status, text = self.results("5" * 40)
@@ -197,7 +198,40 @@ class Report(unittest.TestCase):
         self.assertIn("the parts are of several commits", text)
         self.assertFalse(os.path.exists(os.path.join(self.build, "results.rst")))
 
-    def test_results_need_all_parts(self):
+    def page(self):
+        with open(os.path.join(self.build, "results.rst"), encoding="utf-8") as file:
+            return file.read()
+
+    def test_results_say_what_was_not_measured(self):
+        status, text = self.report("--results", self.build)
+        self.assertEqual(status, 0, text)
+        self.assertIn("not in it: Cache lines that CPUs share", text)
+        self.assertEqual(self.page().count("\n\nNot measured on this commit.\n"), 3)
+
+    def test_results_keep_parts_of_the_same_commit(self):
+        self.results("stack" * 8)
+        whole = self.page()
+        for name in ("bench/bench.json", "bench/inactivate.json", "model/model.json"):
+            os.unlink(os.path.join(self.build, name))
+        status, text = self.report("--results", self.build)
+        self.assertEqual((status, self.page()), (0, whole), text)
+        self.assertTrue(os.path.exists(os.path.join(self.build, "results/inactivate.txt")))
+
+    def test_results_drop_parts_of_another_commit(self):
+        self.results("stack" * 8)
+        run = bench_run()
+        run["kernels"]["stack"]["commit"] = "5" * 40
+        self.write("bench/bench.json", run)
+        for name in ("bench/inactivate.json", "microscope/x86_64-stack-ext4-handle-8.json",
+                     "microscope/x86_64-base-ext4-handle-8.json"):
+            os.unlink(os.path.join(self.build, name))
+        status, text = self.report("--results", self.build)
+        self.assertEqual(status, 0, text)
+        self.assertEqual(self.page().count("Not measured on this commit."), 3)
+        self.assertFalse(os.path.exists(os.path.join(self.build, "results/inactivate.txt")))
+
+    def test_results_of_nothing(self):
+        os.unlink(os.path.join(self.build, "bench/bench.json"))
         status, text = self.report("--results", self.build)
         self.assertEqual(status, 1)
         self.assertIn("next: make results", text)
