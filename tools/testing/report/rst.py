@@ -13,6 +13,7 @@ HEAD = ("", "base", "+-%", "stack", "+-%", "ratio", "rounds", "")
 # The parts that are measured one by one, and their titles; the first is all up to the second.
 PARTS = {"bench": "Results", "inactivate": "With inactivate=auto",
          "microscope": "Cache lines that CPUs share", "model": "Model of more CPUs"}
+CODE = "* the code of the stack is that of tree "
 MISSING = "Not measured on this commit."
 INTRO = """\
 Written by ``make results`` from one run of the recipes on one commit; the words between the
@@ -91,10 +92,10 @@ def recipes(run, prefix=""):
             yield from ["::", "", *(f"    {line}" for line in lines if line), ""]
 
 
-def bench(run):
-    """The first part of the page."""
+def bench(run, code):
+    """The first part of the page. code: names that of the stack, whatever its messages say."""
     lines = [".. SPDX-License-Identifier: GPL-2.0", "", "=======", "Results", "=======", "",
-             *INTRO.splitlines(), "", *measured(run), ""]
+             *INTRO.splitlines(), "", *measured(run), f"{CODE}{code}", ""]
     lines += heading("How far to trust a row", "=")
     for fs in ("ext4", "xfs"):
         mine = [row for row in run["rows"] if fs in row["case"].split(",")[0].split()]
@@ -113,13 +114,13 @@ def table_part(name, head, rows):
 
 
 def parse(page):
-    """(the stack's commit or None, {part: lines}) of a page that was written earlier."""
+    """(which code it is of, or None, {part: lines}) of a page that was written earlier."""
     lines = page.splitlines()
     starts = [0, *(lines.index(title) for title in list(PARTS.values())[1:] if title in lines),
               len(lines)]
-    found = re.search(r"^\* stack: .*, commit (\w{12}),", page, re.M)
+    found = [line[len(CODE):] for line in lines if line.startswith(CODE)]
     names = [name for name, title in PARTS.items() if title in lines]
-    return found and found.group(1), {
+    return found[0] if found else None, {
         name: lines[start:end] for name, start, end in zip(names, starts, starts[1:])
         if MISSING not in lines[start:end]}
 
