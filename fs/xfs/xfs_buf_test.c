@@ -157,39 +157,58 @@ buf_test_patience(
 	raw_spin_lock(&t->buf.b_wait_lock);
 	waiter = list_first_entry(&t->buf.b_lock_waiters,
 			struct xfs_buf_waiter, list);
-	waiter->since = patient ? jiffies + HZ :
+	waiter->since = patient ? jiffies + 3600 * HZ :
 			jiffies - XFS_BUF_LOCK_PATIENCE - 1;
 	raw_spin_unlock(&t->buf.b_wait_lock);
 }
 
-/* A trylock does not get ahead of a task that waits, a lock does. */
-static void
-test_buf_waiter(
-	struct kunit		*test)
+/* A task that waits for the lock, and needs the CPU of the caller to take it. */
+static struct task_struct *
+buf_test_waiter(
+	struct kunit		*test,
+	bool			realtime)
 {
 	struct buf_test		*t = test->priv;
 	struct task_struct	*task;
-	bool			tried, locked;
 
 	task = buf_test_start(test, buf_test_hold);
+	if (realtime)
+		sched_set_fifo_low(task);
 	xfs_buf_lock(&t->buf);
 	migrate_disable();
 	kthread_bind(task, smp_processor_id());
 	wake_up_process(task);
 	buf_test_wait_for_waiter(t);
-	buf_test_patience(t, true);
+	return task;
+}
 
-	/* The waiter needs this CPU. */
+/* Release the lock, and take it again before the waiter can. */
+static bool
+buf_test_relock(
+	struct buf_test		*t,
+	bool			*tried)
+{
+	bool			locked;
+
 	preempt_disable();
 	xfs_buf_unlock(&t->buf);
-	tried = xfs_buf_trylock(&t->buf);
-	locked = xfs_buf_lock_fast(&t->buf);
+	*tried = xfs_buf_trylock(&t->buf);
+	locked = *tried || xfs_buf_lock_fast(&t->buf);
 	preempt_enable();
-	migrate_enable();
-	KUNIT_EXPECT_FALSE(test, tried);
-	KUNIT_EXPECT_TRUE(test, locked);
+	return locked;
+}
 
-	if (tried || locked)
+/* Let the waiter have the lock, and end. */
+static void
+buf_test_end(
+	struct kunit		*test,
+	struct task_struct	*task,
+	bool			locked)
+{
+	struct buf_test		*t = test->priv;
+
+	migrate_enable();
+	if (locked)
 		xfs_buf_unlock(&t->buf);
 	wait_for_completion(&t->locked);
 	complete(&t->go);
@@ -198,8 +217,8 @@ test_buf_waiter(
 }
 
 /*
- * A task that always wants the lock again does not get it any more when another
- * has waited for long. A waiter that is quick may take it before.
+ * A trylock does not get ahead of a task that waits. A lock does, but not any
+ * more when the task has waited for long.
  */
 static void
 test_buf_handover(
@@ -207,31 +226,43 @@ test_buf_handover(
 {
 	struct buf_test		*t = test->priv;
 	struct task_struct	*task;
-	unsigned int		times = 0;
-	bool			locked, patient;
+	unsigned int		times;
+	bool			tried, locked;
 
-	task = buf_test_start(test, buf_test_hold);
-	xfs_buf_lock(&t->buf);
-	wake_up_process(task);
-	do {
-		buf_test_wait_for_waiter(t);
-		/* Let it go to sleep, after it was woken in vain. */
+	task = buf_test_waiter(test, false);
+	for (times = 0; times < 3; times++) {
+		buf_test_patience(t, true);
+		locked = buf_test_relock(t, &tried);
+		KUNIT_EXPECT_FALSE(test, tried);
+		KUNIT_EXPECT_TRUE(test, locked);
+		if (!locked) {
+			buf_test_end(test, task, locked);
+			return;
+		}
+		/* Let it try in vain, and go to sleep again. */
 		schedule_timeout_uninterruptible(2);
-		patient = ++times < 4;
-		buf_test_patience(t, patient);
+	}
 
-		preempt_disable();
-		xfs_buf_unlock(&t->buf);
-		locked = xfs_buf_lock_fast(&t->buf);
-		preempt_enable();
-	} while (locked && patient);
+	buf_test_patience(t, false);
+	locked = buf_test_relock(t, &tried);
 	KUNIT_EXPECT_FALSE(test, locked);
-	if (locked)
-		xfs_buf_unlock(&t->buf);
-	wait_for_completion(&t->locked);
-	complete(&t->go);
-	kthread_stop_put(task);
-	KUNIT_EXPECT_EQ(test, 0, atomic_read(&t->buf.b_lock));
+	buf_test_end(test, task, locked);
+}
+
+/* A real-time task is handed the lock by the first release. */
+static void
+test_buf_realtime(
+	struct kunit		*test)
+{
+	struct buf_test		*t = test->priv;
+	struct task_struct	*task;
+	bool			tried, locked;
+
+	task = buf_test_waiter(test, true);
+	buf_test_patience(t, true);
+	locked = buf_test_relock(t, &tried);
+	KUNIT_EXPECT_FALSE(test, locked);
+	buf_test_end(test, task, locked);
 }
 
 static int
@@ -255,8 +286,8 @@ static struct kunit_case buf_test_cases[] = {
 	KUNIT_CASE(test_buf_trylock),
 	KUNIT_CASE(test_buf_release),
 	KUNIT_CASE(test_buf_many_tasks),
-	KUNIT_CASE(test_buf_waiter),
 	KUNIT_CASE(test_buf_handover),
+	KUNIT_CASE(test_buf_realtime),
 	{}
 };
 

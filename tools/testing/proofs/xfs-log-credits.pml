@@ -22,7 +22,7 @@
  *
  * Commit: xfs: keep unused log space per CPU
  * Code: fs/xfs/xfs_log.c xlog_grant_has_waiters: { return !list_empty_careful(&log->l_reserve_head.waiters) || !list_empty_careful(&log->l_write_head.waiters); }
- * Code: fs/xfs/xfs_log.c xlog_credit_take: int old = atomic_read(credit); if (old < bytes || xlog_grant_has_waiters(log) || !xlog_grant_space_left(log, &log->l_reserve_head)) return false; do { if (old < bytes) return false; } while (!atomic_try_cmpxchg(credit, &old, old - bytes)); return true; }
+ * Code: fs/xfs/xfs_log.c xlog_credit_take: int old = atomic_read(credit); do { if (old < bytes || xlog_grant_has_waiters(log) || !xlog_grant_space_left(log, &log->l_reserve_head)) return false; } while (!atomic_try_cmpxchg(credit, &old, old - bytes)); return true; }
  * Code: fs/xfs/xfs_log.c xlog_credit_return: { xlog_grant_sub_space(&log->l_reserve_head, bytes); xlog_grant_sub_space(&log->l_write_head, bytes); xfs_log_space_wake(log->l_mp); }
  * Code: fs/xfs/xfs_log.c xlog_credit_put: if (bytes >= 0 && bytes <= log->l_credit_max - atomic_read(credit)) { atomic_add_return(bytes, credit); if (likely(!xlog_grant_has_waiters(log))) return; bytes = atomic_xchg(credit, 0); } xlog_credit_return(log, bytes); }
  * Code: fs/xfs/xfs_log.c xlog_credit_drain: smp_mb(); if (log->l_credit_max) { for_each_possible_cpu(cpu) { pcp = per_cpu_ptr(log->l_cilp->xc_pcp, cpu); if (atomic_read(&pcp->log_credit)) bytes += atomic_xchg(&pcp->log_credit, 0); } } xlog_credit_return(log, bytes); }
