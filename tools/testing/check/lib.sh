@@ -103,7 +103,9 @@ exported()
 {
 	{
 		git -C "$LINUX" grep -hoE 'EXPORT_[A-Z0-9_]*SYMBOL[A-Z0-9_]*\(\w+' "$1" \
-			-- arch/um block drivers/char fs init kernel lib mm net | sed 's/.*(//'
+			-- arch/um block drivers/char fs init kernel lib mm net |
+			awk -F'(' '!/TRACEPOINT/ { print $2; next }
+				{ print "__tracepoint_" $2; print "__traceiter_" $2 }'
 		# By a macro.
 		printf '%s\n' get_random_u{8,16,32} kstrtouint_from_user param_ops_ushort
 	} | LC_ALL=C sort
