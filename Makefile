@@ -167,7 +167,7 @@ bench-check torture-check bugs-check matrix-check mutants-check: %-check:
 
 BENCH_ARGS = $(WORKLOAD:%=--workload %) $(ROUNDS:%=--rounds %)
 SIDES_ARGS = $(FEATURES:%=--features %) $(STACK_MOUNT:%=--stack-mount %)
-# All recipes take twenty minutes a round.
+# All recipes take 25 minutes a round.
 ALL_ROUNDS = $(if $(WORKLOAD)$(ROUNDS),,--rounds 3)
 ifeq ($(TARGET),host)
 bench:
