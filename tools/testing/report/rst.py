@@ -13,7 +13,7 @@ HEAD = ("", "base", "+-%", "stack", "+-%", "ratio", "rounds", "")
 # The parts that are measured one by one, and their titles; the first is all up to the second.
 PARTS = {"bench": "Results", "inactivate": "With inactivate=auto",
          "microscope": "Cache lines that CPUs share", "model": "Model of more CPUs"}
-CODE = "* the code of the stack is that of tree "
+CODE = "* the code of the stack, without Documentation: "
 MISSING = "Not measured on this commit."
 INTRO = """\
 Written by ``make results`` from one run of the recipes on one commit; the words between the
