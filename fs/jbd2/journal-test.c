@@ -918,104 +918,6 @@ static void test_batch_delay(struct kunit *test)
 			"case %u", i);
 }
 
-/* Without a second group there is no delay; with one it is limited. */
-static void test_rejoin_delay(struct kunit *test)
-{
-	static const struct {
-		u64 average;
-		bool waiters, requested;
-		u32 max;
-		u64 delay;
-	} cases[] = {
-		{ 16000000, false, false, 15000, 0 },
-		{ 16000000, false, true, 15000, 0 },
-		{ 16000000, true, false, 15000, 0 },
-		{ 16000000, true, true, 15000, 500000 },
-		{ 7999999, true, true, 15000, 499999 },
-		{ 1600000, true, true, 15000, 100000 },
-		{ 1599999, true, true, 15000, 0 },
-		{ 0, true, true, 15000, 0 },
-		{ 16000000, true, true, 0, 0 },
-		{ 16000000, true, true, 99, 0 },
-		{ 16000000, true, true, 100, 100000 },
-		{ 16000000, true, true, U32_MAX, 500000 },
-	};
-	unsigned int i;
-
-	for (i = 0; i < ARRAY_SIZE(cases); i++)
-		KUNIT_EXPECT_EQ_MSG(
-			test, cases[i].delay,
-			jbd2_rejoin_delay(cases[i].average, cases[i].waiters,
-					  cases[i].requested, cases[i].max),
-			"case %u", i);
-}
-
-/* Returns the ID of a running transaction without open handles. */
-static tid_t test_transaction(struct kunit *test, journal_t *journal)
-{
-	handle_t *handle = jbd2_journal_start(journal, 1);
-	tid_t tid;
-
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, handle);
-	tid = handle->h_transaction->t_tid;
-	KUNIT_EXPECT_EQ(test, 0, jbd2_journal_stop(handle));
-	return tid;
-}
-
-/* Request a commit that kjournald2 may delay by up to an hour. */
-static void test_request(struct kunit *test, journal_t *journal, tid_t tid)
-{
-	write_lock(&journal->j_state_lock);
-	journal->j_rejoin_delay = 3600 * (u64)NSEC_PER_SEC;
-	write_unlock(&journal->j_state_lock);
-	KUNIT_EXPECT_EQ(test, 1, jbd2_log_start_commit(journal, tid));
-}
-
-/*
- * Handles can join a transaction after its commit was requested, while
- * kjournald2 delays it. Where handles could not join there is no delay.
- */
-static void test_rejoin(struct kunit *test)
-{
-	struct test_env *env = test->priv;
-	journal_t *journal = env->journal;
-	struct task_struct *thread = journal->j_task;
-	DEFINE_WAIT(sleeper);
-	unsigned int i;
-	tid_t tid;
-
-	tid = test_transaction(test, journal);
-	test_request(test, journal, tid);
-	for (i = 0; i < 10 * HZ &&
-	     !(READ_ONCE(thread->__state) & TASK_UNINTERRUPTIBLE); i++)
-		schedule_timeout_uninterruptible(1);
-	KUNIT_EXPECT_FALSE(test, jbd2_transaction_committed(journal, tid));
-	KUNIT_EXPECT_EQ(test, tid, test_transaction(test, journal));
-	wake_up_process(thread);
-	KUNIT_EXPECT_EQ(test, 0, jbd2_log_wait_commit(journal, tid));
-
-	/* No delay with fast commits: one would begin meanwhile. */
-	tid = test_transaction(test, journal);
-	jbd2_set_feature_fast_commit(journal);
-	test_request(test, journal, tid);
-	KUNIT_EXPECT_EQ(test, 0, jbd2_log_wait_commit(journal, tid));
-	jbd2_clear_feature_fast_commit(journal);
-
-	/* No delay while a task waits for the next transaction. */
-	tid = test_transaction(test, journal);
-	add_wait_queue(&journal->j_wait_transaction_locked, &sleeper);
-	test_request(test, journal, tid);
-	KUNIT_EXPECT_EQ(test, 0, jbd2_log_wait_commit(journal, tid));
-	remove_wait_queue(&journal->j_wait_transaction_locked, &sleeper);
-
-	/* No delay while handles cannot start. */
-	tid = test_transaction(test, journal);
-	jbd2_journal_lock_updates(journal);
-	test_request(test, journal, tid);
-	KUNIT_EXPECT_EQ(test, 0, jbd2_log_wait_commit(journal, tid));
-	jbd2_journal_unlock_updates(journal);
-}
-
 static int test_sync_fn(void *data)
 {
 	struct test_waiter *w = data;
@@ -1811,8 +1713,6 @@ static struct kunit_case journal_test_cases[] = {
 	KUNIT_CASE_SLOW(test_barrier_drain),
 	KUNIT_CASE_SLOW(test_reserved_wakeup),
 	KUNIT_CASE(test_batch_delay),
-	KUNIT_CASE(test_rejoin_delay),
-	KUNIT_CASE(test_rejoin),
 	KUNIT_CASE(test_batch_sleeps_outside),
 	KUNIT_CASE_SLOW(test_triggers),
 	KUNIT_CASE(test_revoke_cancel),

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * One of the tasks that sync a file submits the data of all, fs/ext4/fsync.c.
+ * One of the tasks that sync a file submits the data of all, include/linux/sync-data.h.
  *
  * Three tasks write a folio each and sync; the last one does it twice. One submission may
  * fail halfway, and its error is for the task that made it. The first task may lose patience and
- * submit without i_sync_seq; the others may not, so that nothing but a wakeup ends their sleep.
+ * submit without the number; the others may not, so that nothing but a wakeup ends their sleep.
  *
  * Holds: a task that is told that all went well has its folio under writeback, and no task
  * sleeps for ever.
@@ -12,9 +12,11 @@
  * The store that sets the dirty tag may reach memory late, until the full barrier (A). What is
  * looked at after cmpxchg() is looked at after its store, that is barrier (B).
  *
- * Commit: ext4: let one fsync caller write back data for all
- * Code: fs/ext4/fsync.c ext4_sync_go: unsigned int now = smp_load_acquire(seq); if ((int)(now - goal) >= 0) return true; if (now & 1 || !try_cmpxchg(seq, &now, now + 1)) return false; *mine = now + 1; return true;
- * Code: fs/ext4/fsync.c ext4_submit_data: if (!mapping_tagged(mapping, PAGECACHE_TAG_DIRTY)) return 0; smp_mb(); goal = (READ_ONCE(*seq) + 3) & ~1U; ... ret = filemap_fdatawrite(mapping); if (mine) store_release_wake_up(seq, ret ? mine - 1 : mine + 1);
+ * Commit: fs: let one of the tasks that sync a file submit its data
+ * Code: include/linux/sync-data.h sync_data_go: unsigned int now = smp_load_acquire(seq); if ((int)(now - goal) >= 0) return true; if (now & 1 || !try_cmpxchg(seq, &now, now + 1)) return false; *mine = now + 1; return true;
+ * Code: include/linux/sync-data.h sync_data_begin: *mine = 0; smp_mb(); goal = (READ_ONCE(*seq) + 3) & ~1U; return !wait_var_event_timeout(seq, sync_data_go(seq, goal, mine), SYNC_DATA_WAIT) || *mine;
+ * Code: include/linux/sync-data.h sync_data_end: if (mine) store_release_wake_up(seq, done ? mine + 1 : mine - 1);
+ * Code: include/linux/sync-data.h sync_data_submit: if (!mapping_tagged(mapping, PAGECACHE_TAG_DIRTY) || !sync_data_begin(seq, &mine)) return 0; ret = filemap_fdatawrite(mapping); sync_data_end(seq, mine, !ret);
  *
  * BREAK_tag_late (assert): without (A)
  * BREAK_look_early (assert): without (B)

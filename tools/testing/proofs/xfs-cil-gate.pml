@@ -12,7 +12,7 @@
  * The gate itself (counts, barriers, the wait for tasks inside) is proven in percpu-gate.pml,
  * and is sequentially consistent here, as are sequences that are read without a lock: a
  * task does that inside, and what changes them then is the push of its own context.
- * flush_workqueue() before a force and a shutdown are not modelled.
+ * A shutdown is not modelled, nor is flush_workqueue() after a force of the whole log.
  *
  * Holds: an item is inserted only into the current context, not into one that is being
  * pushed or was freed, and is pushed once, with that. Work is queued only for the
@@ -28,8 +28,9 @@
  * Code: fs/xfs/xfs_log_cil.c xlog_cil_commit: ctx = xlog_cil_enter(cil, &slot); ... xlog_cil_insert_items(log, ctx, tp, released_space); ... *commit_seq = ctx->sequence; ... xlog_cil_push_background(log, ctx, slot);
  * Code: fs/xfs/xfs_log_cil.c xlog_cil_push_background: if (space_used < XLOG_CIL_SPACE_LIMIT(log) || (cil->xc_push_seq == cil->xc_current_sequence && space_used < XLOG_CIL_BLOCKING_SPACE_LIMIT(log) && !waitqueue_active(&cil->xc_push_wait))) { xlog_cil_leave(cil, slot); return; } spin_lock(&cil->xc_push_lock); if (cil->xc_push_seq < cil->xc_current_sequence) { cil->xc_push_seq = cil->xc_current_sequence; queue_work(cil->xc_push_wq, &ctx->push_work); } ... xlog_cil_leave(cil, slot); ... if (xlog_cil_over_hard_limit(log, space_used)) { trace_xfs_log_cil_wait(log, ctx->ticket); ... xlog_wait(&cil->xc_push_wait, &cil->xc_push_lock); return; } spin_unlock(&cil->xc_push_lock);
  * Code: fs/xfs/xfs_log_priv.h xlog_wait: add_wait_queue_exclusive(wq, &wait); __set_current_state(TASK_UNINTERRUPTIBLE); spin_unlock(lock); schedule(); remove_wait_queue(wq, &wait);
- * Code: fs/xfs/xfs_log_cil.c xlog_cil_push_now: spin_lock(&cil->xc_push_lock); ... if (test_bit(XLOG_CIL_EMPTY, &cil->xc_flags) || push_seq <= cil->xc_push_seq) { spin_unlock(&cil->xc_push_lock); return; } cil->xc_push_seq = push_seq; queue_work(cil->xc_push_wq, &cil->xc_ctx->push_work); spin_unlock(&cil->xc_push_lock);
- * Code: fs/xfs/xfs_log_cil.c xlog_cil_force_seq: restart: xlog_cil_push_now(log, sequence, false); ... spin_lock(&cil->xc_push_lock); list_for_each_entry(ctx, &cil->xc_committing, committing) { ... if (ctx->sequence > sequence) continue; if (!ctx->commit_lsn) { ... xlog_wait(&cil->xc_commit_wait, &cil->xc_push_lock); goto restart; } ... if (sequence == cil->xc_current_sequence && !test_bit(XLOG_CIL_EMPTY, &cil->xc_flags)) { spin_unlock(&cil->xc_push_lock); goto restart; } ... spin_unlock(&cil->xc_push_lock); return commit_lsn;
+ * Commit: xfs: wait for a checkpoint's commit record, not for the push workqueue
+ * Code: fs/xfs/xfs_log_cil.c xlog_cil_push_now: if (test_bit(XLOG_CIL_EMPTY, &cil->xc_flags) || push_seq <= cil->xc_push_seq) return; cil->xc_push_seq = push_seq; queue_work(cil->xc_push_wq, &cil->xc_ctx->push_work);
+ * Code: fs/xfs/xfs_log_cil.c xlog_cil_force_seq: spin_lock(&cil->xc_push_lock); restart: ... xlog_cil_push_now(cil, sequence); ... list_for_each_entry(ctx, &cil->xc_committing, committing) { ... if (ctx->sequence > sequence) continue; ... if (!ctx->commit_lsn) goto wait; ... if (sequence == cil->xc_current_sequence && !test_bit(XLOG_CIL_EMPTY, &cil->xc_flags)) goto wait; ... spin_unlock(&cil->xc_push_lock); return commit_lsn; ... xlog_wait(&cil->xc_commit_wait, &cil->xc_push_lock); spin_lock(&cil->xc_push_lock); ... goto restart;
  * Code: fs/xfs/xfs_log_cil.c xlog_cil_push_work: xlog_cil_close(cil); ... spin_lock(&cil->xc_push_lock); push_seq = cil->xc_push_seq; ASSERT(push_seq <= ctx->sequence); ... if (waitqueue_active(&cil->xc_push_wait)) wake_up_all(&cil->xc_push_wait); xlog_cil_push_pcp_aggregate(cil, ctx); ... if (test_bit(XLOG_CIL_EMPTY, &cil->xc_flags)) { cil->xc_push_seq = 0; spin_unlock(&cil->xc_push_lock); goto out_skip; } ... list_add(&ctx->committing, &cil->xc_committing); spin_unlock(&cil->xc_push_lock); ... spin_lock(&cil->xc_push_lock); xlog_cil_ctx_switch(cil, new_ctx); spin_unlock(&cil->xc_push_lock); xlog_cil_open(cil); ... error = xlog_cil_write_chain( ... error = xlog_cil_write_commit_record(ctx); ... out_skip: xlog_cil_open(cil);
  * Code: fs/xfs/xfs_log_cil.c xlog_cil_order_write: if (ctx->sequence >= sequence) continue; ... if (!ctx->commit_lsn) { xlog_wait(&cil->xc_commit_wait, &cil->xc_push_lock); goto restart; }
  * Code: fs/xfs/xfs_log_cil.c xlog_cil_set_ctx_write_state: ctx->commit_lsn = lsn; wake_up_all(&cil->xc_commit_wait); spin_unlock(&cil->xc_push_lock);
@@ -48,6 +49,9 @@
  * BREAK_leave_ctx (hang): a task leaves before it queues the push of the context that is current
  * BREAK_leave_late (hang): a task is throttled inside the gate
  * BREAK_throttle_unlocked (assert): a task leaves and is throttled without xc_push_lock
+ * BREAK_force_unlocked (hang): a force drops xc_push_lock between looking and going to sleep
+ * BREAK_force_begun (assert): a force does not wait for a push that has not begun
+ * BREAK_record_no_wake (hang): a commit record wakes no task
  */
 
 #define TASKS	3
@@ -200,17 +204,6 @@ committed:
 	skip
 }
 
-/* xlog_cil_push_now() */
-inline push_now(seq)
-{
-	atomic { !locked ->
-		if
-		:: no_items || seq <= push_seq
-		:: else -> push_seq = seq; queue_push(ctx)
-		fi
-	}
-}
-
 /* xlog_cil_commit() and, in two of them, xlog_cil_force_seq() */
 proctype commit(byte me)
 {
@@ -224,21 +217,26 @@ proctype commit(byte me)
 	:: else
 	fi;
 restart:
-	push_now(mine);
 	atomic { !locked ->
+		/* xlog_cil_push_now() */
 		if
-		:: committing & (255 - has_lsn) & (2 * BIT(mine) - 1) -> commit_asleep = commit_asleep | BIT(me)
-		:: else ->
-			if
-			:: mine == sequence && !no_items -> goto not_begun
-			:: else -> goto forced
-			fi
-		fi
+		:: no_items || mine <= push_seq
+		:: else -> push_seq = mine; queue_push(ctx)
+		fi;
+		if
+		:: committing & (255 - has_lsn) & (2 * BIT(mine) - 1)
+#ifndef BREAK_force_begun
+		:: mine == sequence && !no_items
+#endif
+		:: else -> goto forced
+		fi;
+#ifdef BREAK_force_unlocked
+	};
+	atomic {
+#endif
+		commit_asleep = commit_asleep | BIT(me)
 	};
 	atomic { !(commit_asleep & BIT(me)) -> goto restart };
-not_begun:
-	/* It starts again at once: skip what would change nothing. */
-	atomic { mine != sequence || no_items || push_seq < mine -> goto restart };
 forced:
 	assert((pushed & BIT(me)) && (has_lsn & BIT(mine)));
 out:	skip
@@ -336,7 +334,12 @@ end:	do
 	      }
 	   od;
 	   /* xlog_cil_set_ctx_write_state() */
-	   atomic { !locked -> has_lsn = has_lsn | BIT(mine); commit_asleep = 0 };
+	   atomic { !locked ->
+		has_lsn = has_lsn | BIT(mine);
+#ifndef BREAK_record_no_wake
+		commit_asleep = 0
+#endif
+	   };
 	   atomic { released = released | BIT(mine); running = running & NOT(mine); mine = 0 };
 	   goto end;
 skip_push:

@@ -187,6 +187,19 @@ class Recipes(unittest.TestCase):
         self.assertIn("ext4, fsync, one file, 16 jobs", [case["label"] for case in found])
         self.assertEqual(benchlib.cases(recipe, False), list(recipe.cases(False)))
 
+    def test_fsync_files_suffice(self):
+        recipe = benchlib.load_recipe("fsync-16k")
+        for case in recipe.kind_cases():
+            with self.subTest(case["label"]):
+                blocks = recipe.files_needed(case, 1500) * case["mib"] * 64
+                each = blocks if case["private"] else blocks // case["jobs"]
+                if case["kind"] != "overwrites":
+                    self.assertGreater(each * case["jobs"], 5 * 1.5 * recipe.IOPS)
+        ceilings = {case["label"]: recipe.ceiling(case) for case in recipe.kind_cases()}
+        self.assertEqual(ceilings["ext4 on iops500, holes, one file of 8 MiB, 16 jobs"],
+                         500 * 16 / 18)
+        self.assertEqual(ceilings["xfs on iops500, append, private files, 4 jobs"], 400)
+
     def test_mwcm_adds_up_waits(self):
         recipe = benchlib.load_recipe("mwcm")
         buf = "dev 1:0 daddr 0x8 bbcount 0x8 hold 1 pincount 0 lock 1 flags X bufops a caller b"

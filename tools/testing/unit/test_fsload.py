@@ -220,6 +220,45 @@ class TestOperations(Case):
         self.run_op("append", "--count", 5, "--size", 20 << 20, "--keep", workers=1)
         self.assertEqual(self.tree(), {"fsload.0/f0.0": 40 << 20})
 
+    def writes(self, *arguments, workers=3):
+        self.make_dir()
+        self.run_op("writes", "--size", 4096, "--area", 12 << 12, "--keep", *arguments,
+                    workers=workers)
+
+    def mapped(self, name):
+        """Which blocks of a file have data that was written."""
+        with open(os.path.join(self.dir, name), "rb") as file:
+            data = file.read()
+        return [data[at:at + 4096] == b"\xcc" * 4096 for at in range(0, len(data), 4096)]
+
+    def test_writes_each_block_once(self):
+        for flags in ("--holes", "--fallocated"):
+            with self.subTest(flags=flags):
+                # Four blocks a worker are all of a shared file, and of a third of a private one.
+                self.writes(flags, "--shared", "--count", 4)
+                self.assertEqual(self.mapped("fsload.shared/f0"), [True] * 12)
+                self.writes(flags, "--count", 4)
+                self.assertEqual(sum(self.mapped("fsload.2/f2.0")), 4)
+                # The next ones go to the next file.
+                self.writes(flags, "--shared", "--count", 5, "--files", 2)
+                self.assertEqual(self.mapped("fsload.shared/f0"), [True] * 12)
+                self.assertEqual(sum(self.mapped("fsload.shared/f1")), 3)
+
+    def test_writes_appends(self):
+        self.writes("--append", "--shared", "--count", 3)
+        self.assertEqual(self.tree(), {"fsload.shared/f0": 9 << 12})
+        self.writes("--append", "--count", 13, "--files", 2, workers=1)
+        self.assertEqual(self.tree(), {"fsload.0/f0.0": 12 << 12, "fsload.0/f0.1": 1 << 12})
+
+    def test_writes_overwrites(self):
+        self.writes("--count", 30)
+        self.assertEqual(set(self.tree().values()), {12 << 12})
+        self.assertEqual(self.mapped("fsload.1/f1.0"), [True] * 12)
+
+    def test_writes_full(self):
+        self.check_error("--files has to be larger", arguments=(
+            "writes", "--holes", "--area", 65536, "--count", 5, "--dir", self.dir))
+
     def test_mix_sizes(self):
         for size in (1, 1024, 10240, 10241):
             for limit, status in ((size, 0), (size - 1, 1)):
@@ -317,6 +356,8 @@ class TestErrors(Case):
                 ("fsync needs --size 1", ("fsync", "--size", 0)),
                 ("append takes --size", ("append", "--size", 1 << 30)),
                 ("dirs needs --dirs 2", ("dirs", "--dirs", 1)),
+                ("--append exclude each other", ("writes", "--holes", "--append")),
+                ("--area is too small", ("writes", "--shared", "--workers", 65)),
                 ("--workers: '0' is not a number", ("create", "--workers", 0)),
                 ("--count: '1x' is not a number", ("create", "--count", "1x")),
                 ("unrecognized option", ("create", "--nonsense"))):

@@ -64,7 +64,7 @@
 
 enum {
 	WORKERS, DIRECTORY, MS, COUNT, SIZE, FILES, DIRS, EXTENTS, DIRECT, SHARED, FDATASYNC,
-	LATENCY, SEED, KEEP, HOLD, HELP, NR_OPTS
+	AREA, HOLES, FALLOCATED, APPEND, LATENCY, SEED, KEEP, HOLD, HELP, NR_OPTS
 };
 
 struct dir {
@@ -85,10 +85,11 @@ struct result {
 
 static struct {
 	long workers, ms, count, size, files, dirs, extents, seed;
+	long area, holes, fallocated, append;
 	long direct, shared, fdatasync, latency, keep, hold;
 	const char *dir;
 	long spaces;			/* values of space_back_ns of each worker */
-} opt = { .workers = 1, .files = 1000, .dirs = 100, .extents = 1, .seed = 1 };
+} opt = { .workers = 1, .files = 1000, .dirs = 100, .extents = 1, .seed = 1, .area = 1 << 20 };
 
 /* What the operations leave behind, remove_dirs() removes for all of them. */
 static const struct op {
@@ -479,6 +480,95 @@ static void fsync_run(long nr)
 	sync_file(&me.file);
 }
 
+/*
+ * writes: a file at a time, each block of it written once and synced. With
+ * --shared the workers take the blocks in turn, so what one writes is between
+ * the others' writes. Blocks are in random order, but for --append.
+ */
+static struct {
+	struct file *files;
+	long file;			/* the one that is written */
+	long *blocks, nr, done;		/* of each file, this worker's */
+} area;
+
+static void make_area(struct file *f)
+{
+	long pos;
+
+	open_new(f);
+	if (opt.holes && ftruncate(f->fd, opt.area))
+		fail("truncate", f->dir, f->name);
+	if (opt.fallocated && fallocate(f->fd, 0, 0, opt.area))
+		fail("fallocate", f->dir, f->name);
+	if (!opt.holes && !opt.fallocated && !opt.append)
+		for (pos = 0; pos < opt.area; pos += opt.size)
+			write_file(f, opt.size, pos);
+	close_file(f);
+}
+
+static void shuffle_blocks(void)
+{
+	long i, other, block;
+
+	for (i = area.nr - 1; i > 0; i--) {
+		other = random_below(i + 1);
+		block = area.blocks[i];
+		area.blocks[i] = area.blocks[other];
+		area.blocks[other] = block;
+	}
+	area.done = 0;
+}
+
+static void writes_setup(void)
+{
+	const long of = opt.shared ? opt.workers : 1, first = opt.shared ? me.id : 0;
+	struct file *f;
+	long i;
+
+	area.files = calloc(opt.files, sizeof(*area.files));
+	area.blocks = calloc(opt.area / opt.size / of + 1, sizeof(*area.blocks));
+	if (!area.files || !area.blocks)
+		errx(1, "no memory");
+	for (i = first * opt.size; i + opt.size <= opt.area; i += of * opt.size)
+		area.blocks[area.nr++] = i;
+	shuffle_blocks();
+	for (i = 0; i < opt.files; i++) {
+		f = name_file(&area.files[i], where(), -1, i);
+		if (opt.shared)
+			snprintf(f->name, sizeof(f->name), "f%ld", i);
+		if (!opt.shared || !me.id)
+			make_area(f);
+	}
+	pthread_barrier_wait(barrier);
+	for (i = 0; i < opt.files; i++)
+		open_file(&area.files[i], O_WRONLY | (opt.append ? O_APPEND : 0) |
+			  (opt.direct ? O_DIRECT : 0));
+}
+
+/* The file that is written has no more blocks for this worker: the next one has. */
+static void writes_before(void)
+{
+	if (area.done < area.nr)
+		return;
+	if (++area.file == opt.files) {
+		if (opt.holes || opt.fallocated || opt.append)
+			errx(1, "%s: %ld files are full, --files has to be larger", op->name,
+			     opt.files);
+		area.file = 0;
+	}
+	shuffle_blocks();
+}
+
+static void writes_run(long nr)
+{
+	const struct file *f = &area.files[area.file];
+
+	(void)nr;
+	/* With O_APPEND the position is not looked at. */
+	write_file(f, opt.size, area.blocks[area.done++]);
+	sync_file(f);
+}
+
 /* As many blocks as a file has, in order or at random: read, write, or copy them. */
 static void mix_blocks(const struct file *in, const struct file *out, bool random)
 {
@@ -685,6 +775,14 @@ static const struct op ops[] = {
 	  append_setup, append_before, append_run, NULL,
 	  "append --size bytes (4096) to a private file [DWAL]; it is truncated\n"
 	  "to 0, not timed, before it would be larger than 64 MiB" },
+	{ "writes", TIME | BIT(SIZE) | BIT(FILES) | BIT(AREA) | BIT(HOLES) | BIT(FALLOCATED) |
+		    BIT(APPEND) | BIT(SHARED) | BIT(DIRECT) | BIT(FDATASYNC), 16384, 1,
+	  writes_setup, writes_before, writes_run, NULL,
+	  "write --size bytes (16384) at a random place that the worker has not\n"
+	  "written yet, fsync; in --files files of --area bytes, one after\n"
+	  "another, which were written before, or only have --holes, or are\n"
+	  "--fallocated, or empty for --append (O_APPEND, until they have\n"
+	  "--area bytes); --shared: all workers write to the same files" },
 	{ "mix", TIME | BIT(SIZE) | BIT(SHARED) | BIT(FDATASYNC), 10240, 1,
 	  NULL, NULL, mix_run, NULL,
 	  "jobs like those of reaim's disk load, each on a new file of --size\n"
@@ -720,10 +818,14 @@ static const struct {
 	[MS] = { "ms", &opt.ms, 1, INT_MAX, "milliseconds to run (500)" },
 	[COUNT] = { "count", &opt.count, 1, INT_MAX, "operations of each worker, not --ms" },
 	[SIZE] = { "size", &opt.size, 0, 1L << 50, "bytes, see above" },
-	[FILES] = { "files", &opt.files, 1, INT_MAX, "files of each worker (1000)" },
+	[FILES] = { "files", &opt.files, 1, INT_MAX, "files of each worker (1000; writes: 1)" },
 	[DIRS] = { "dirs", &opt.dirs, 1, INT_MAX,
 		   "directories; dirs: of all, rmtree: of each worker (100)" },
 	[EXTENTS] = { "extents", &opt.extents, 1, INT_MAX, "see above (1)" },
+	[AREA] = { "area", &opt.area, 1, 1L << 50, "bytes of each file (1 MiB)" },
+	[HOLES] = { "holes", &opt.holes, 0, 0, "see above" },
+	[FALLOCATED] = { "fallocated", &opt.fallocated, 0, 0, "see above" },
+	[APPEND] = { "append", &opt.append, 0, 0, "see above" },
 	[DIRECT] = { "direct", &opt.direct, 0, 0, "write with O_DIRECT" },
 	[SHARED] = { "shared", &opt.shared, 0, 0, "work in DIR/fsload.shared" },
 	[FDATASYNC] = { "fdatasync", &opt.fdatasync, 0, 0, "fdatasync, not fsync" },
@@ -733,7 +835,7 @@ static const struct {
 	[KEEP] = { "keep", &opt.keep, 0, 0, "do not remove the files at the end" },
 	[HOLD] = { "hold", &opt.hold, 0, 0,
 		   "print \"ready\" when set up; wait for a line of input before the\n"
-		   "                   operations, and for one before files are removed" },
+		   "                    operations, and for one before files are removed" },
 	[HELP] = { "help", NULL, 0, 0, "print this text" },
 };
 
@@ -755,7 +857,7 @@ static void usage(void)
 	}
 	printf("\n");
 	for (i = 0; i < NR_OPTS; i++)
-		printf("  --%-9s %-3s  %s\n", opts[i].name,
+		printf("  --%-10s %-3s  %s\n", opts[i].name,
 		       i == DIRECTORY ? "DIR" : opts[i].max ? "N" : "", opts[i].help);
 	printf("\nThe JSON: op, workers, seed; ops and ns: operations and measured time of each\n"
 	       "worker; wall_ns: from the first begin of a worker to the last end, less the\n"
@@ -810,6 +912,15 @@ static void check_options(unsigned int given)
 		errx(1, "--direct needs --size");
 	if (op->run == append_run && opt.size > APPEND_LIMIT)
 		errx(1, "append takes --size %ld at most", APPEND_LIMIT);
+	if (op->run == writes_run) {
+		if (opt.holes + opt.fallocated + opt.append > 1)
+			errx(1, "--holes, --fallocated and --append exclude each other");
+		if (opt.area < opt.size * (opt.shared ? opt.workers : 1))
+			errx(1, "--area is too small: each worker needs --size %ld of it",
+			     opt.size);
+		if (!(given & BIT(FILES)))
+			opt.files = 1;
+	}
 	if (op->run == dirs_run && (opt.dirs < 2 || opt.files < 2))
 		errx(1, "dirs needs --dirs 2 and --files 2 at least");
 }

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef _LINUX_SYNC_COHORT_H
+#define _LINUX_SYNC_COHORT_H
+/*
+ * Tasks that are about to need a commit of a filesystem's log
+ *
+ * fsync(2) writes the data of a file, and then waits for a commit of the
+ * filesystem's log, which has to begin after metadata was changed for that data.
+ * A device that serves one request at a time ends the writes of several tasks
+ * one by one. The first task to have its data written requests a commit, which
+ * begins without the others. They need the next one; so each commit serves few
+ * tasks, and costs a request that data could have had.
+ *
+ * A cohort counts the tasks that are in this phase of fsync. A commit that is
+ * about to begin waits for those that are there at that time, but not for others
+ * that come meanwhile, so a task that syncs alone never waits. It waits for
+ * three times the average time of the phase at most, and neither counts tasks
+ * nor waits where that is so short that sleeping and waking up would take as
+ * long. A task that stays for longer is not waited for again.
+ *
+ * Tasks that overwrite are counted separately. The commit has their changes, so
+ * it need not wait for their data. But tasks that sync in a loop may split into
+ * two groups, one of which writes data while the other waits for a commit, with
+ * two commits for each round of writes. If a commit was requested before the one
+ * before it ended, a wait for those who overwrite gives the tasks that wake up
+ * the time to join in, and there is one group.
+ *
+ * Nothing but the time at which a commit begins depends on all this. The average
+ * may miss an update; a task that reads @gen just before it changes is waited
+ * for although it came later; a wait may miss as many new tasks as old ones have
+ * left; and of two tasks that hurry the one for the older commit may hide the
+ * other, which then waits as long as the committer.
+ *
+ * It is a header, so that each filesystem that is built as a module carries it.
+ */
+#include <linux/atomic.h>
+#include <linux/cache.h>
+#include <linux/hrtimer.h>
+#include <linux/ktime.h>
+#include <linux/minmax.h>
+#include <linux/string.h>
+#include <linux/wait.h>
+
+/* In microseconds. */
+#define SYNC_COHORT_MIN_STAY	1600
+#define SYNC_COHORT_MAX_WAIT	250000
+
+/**
+ * struct sync_members - tasks of one kind and generation
+ * @now: how many there are
+ * @left: how many of these a commit has waited for in vain; committer only
+ */
+struct sync_members {
+	atomic_t		now;
+	int			left;
+};
+
+/**
+ * struct sync_cohort - tasks that write data in fsync on a filesystem
+ * @changing: those that change metadata when their data has been written, of the
+ *	generation that tasks join and of the last one
+ * @others: those that do not
+ * @gen: which generation tasks join; only the committer changes it
+ * @stay_us: average time of the phase, in microseconds
+ * @hurry: number of a commit that a task waits for and that should begin
+ * @wait: the committer
+ */
+struct sync_cohort {
+	struct sync_members	changing[2];
+	struct sync_members	others[2];
+	unsigned int		gen;
+	unsigned int		stay_us;
+	unsigned int		hurry;
+	wait_queue_head_t	wait;
+} ____cacheline_aligned_in_smp;
+
+/**
+ * struct sync_member - what a task has to know to leave a cohort
+ * @since: when it joined
+ * @of: where it is counted, or NULL
+ */
+struct sync_member {
+	ktime_t			since;
+	struct sync_members	*of;
+};
+
+static inline void sync_cohort_init(struct sync_cohort *cohort)
+{
+	memset(cohort, 0, sizeof(*cohort));
+	init_waitqueue_head(&cohort->wait);
+}
+
+/**
+ * sync_cohort_join() - begin to write data for fsync
+ * @cohort: of the filesystem
+ * @member: to be passed to sync_cohort_leave()
+ * @changes: metadata will change when the data has been written; may be a guess
+ *
+ * What the task does until it leaves should not depend on a commit of the log.
+ * If it does after all, that takes longer by the limit of the committer's wait.
+ */
+static inline void sync_cohort_join(struct sync_cohort *cohort,
+				    struct sync_member *member, bool changes)
+{
+	unsigned int gen = READ_ONCE(cohort->gen);
+
+	member->since = ktime_get();
+	member->of = NULL;
+	if (READ_ONCE(cohort->stay_us) < SYNC_COHORT_MIN_STAY)
+		return;
+	member->of = changes ? &cohort->changing[gen] : &cohort->others[gen];
+	atomic_inc(&member->of->now);
+}
+
+static inline void sync_cohort_wake(struct sync_cohort *cohort)
+{
+	/*
+	 * The caller has changed what sync_cohort_gather() looks at. Pairs with
+	 * the barrier of prepare_to_wait() there.
+	 */
+	smp_mb();
+	if (waitqueue_active(&cohort->wait))
+		wake_up(&cohort->wait);
+}
+
+/* What the average becomes; a single long stay does not change it much. */
+static inline unsigned int sync_cohort_average(unsigned int average, s64 stay)
+{
+	stay = clamp_t(s64, stay, 0, 2 * average + SYNC_COHORT_MIN_STAY);
+	/* On a fast device nothing is written that tasks share. */
+	if (average < SYNC_COHORT_MIN_STAY && stay < SYNC_COHORT_MIN_STAY)
+		return average;
+	average = average - average / 8 + (unsigned int)stay / 8;
+	return min(average, SYNC_COHORT_MAX_WAIT);
+}
+
+/**
+ * sync_cohort_leave() - end what sync_cohort_join() has begun
+ * @cohort: of the filesystem
+ * @member: of the task
+ *
+ * All metadata that the data needs has been changed, or there was an error.
+ */
+static inline void sync_cohort_leave(struct sync_cohort *cohort,
+				     struct sync_member *member)
+{
+	unsigned int old = READ_ONCE(cohort->stay_us);
+	unsigned int new = sync_cohort_average(old,
+			ktime_us_delta(ktime_get(), member->since));
+
+	if (new != old)
+		WRITE_ONCE(cohort->stay_us, new);
+	if (member->of &&
+	    atomic_dec_return(&member->of->now) <= READ_ONCE(member->of->left))
+		sync_cohort_wake(cohort);
+}
+
+/**
+ * sync_cohort_hurry() - let a commit begin at once
+ * @cohort: of the filesystem
+ * @commit: number of the commit
+ *
+ * The caller has requested the commit, or knows that a task has, and is about to
+ * wait for it, but not in fsync(2).
+ */
+static inline void sync_cohort_hurry(struct sync_cohort *cohort,
+				     unsigned int commit)
+{
+	/* The task that has stored it before wakes the committer. */
+	if (READ_ONCE(cohort->hurry) == commit)
+		return;
+	WRITE_ONCE(cohort->hurry, commit);
+	sync_cohort_wake(cohort);
+}
+
+/* None are left but those that a commit has waited for in vain. */
+static inline bool sync_members_gone(struct sync_members *members)
+{
+	return atomic_read(&members->now) <= members->left;
+}
+
+/* There is no task to wait for, or one is in a hurry for the commit. */
+static inline bool sync_cohort_ready(struct sync_cohort *cohort,
+				     unsigned int gen, unsigned int commit,
+				     bool all)
+{
+	return READ_ONCE(cohort->hurry) == commit ||
+		(sync_members_gone(&cohort->changing[gen]) &&
+		 (!all || sync_members_gone(&cohort->others[gen])));
+}
+
+/* Before the wait, some of them may have left; after it, all that are there. */
+static inline void sync_members_note(struct sync_members *members, bool after)
+{
+	int now = atomic_read(&members->now);
+
+	if (after || now < members->left)
+		WRITE_ONCE(members->left, now);
+}
+
+/* As sync_cohort_gather(). Returns false if it waits until the limit, in us. */
+static inline bool __sync_cohort_gather(struct sync_cohort *cohort,
+					unsigned int commit, bool all,
+					unsigned int limit)
+{
+	unsigned int gen = cohort->gen;
+	bool done;
+
+	sync_members_note(&cohort->changing[gen], false);
+	sync_members_note(&cohort->others[gen], false);
+	if (sync_cohort_ready(cohort, gen, commit, all))
+		return true;
+
+	WRITE_ONCE(cohort->gen, !gen);
+	done = !wait_event_hrtimeout(cohort->wait,
+				     sync_cohort_ready(cohort, gen, commit, all),
+				     us_to_ktime(limit));
+	sync_members_note(&cohort->changing[gen], true);
+	sync_members_note(&cohort->others[gen], true);
+	return done;
+}
+
+/**
+ * sync_cohort_gather() - wait for tasks that are about to need a commit
+ * @cohort: of the filesystem
+ * @commit: number of the commit that is about to begin
+ * @all: wait for tasks that overwrite, too
+ *
+ * Waits for those that are members now, and have not been waited for in vain.
+ * Ends early if a task is in a hurry. One task at a time may call it, the one
+ * that is about to begin the commit.
+ *
+ * Context: process, may sleep, for SYNC_COHORT_MAX_WAIT us at most.
+ */
+static inline void sync_cohort_gather(struct sync_cohort *cohort,
+				      unsigned int commit, bool all)
+{
+	unsigned int stay = READ_ONCE(cohort->stay_us);
+
+	if (stay >= SYNC_COHORT_MIN_STAY &&
+	    !__sync_cohort_gather(cohort, commit, all,
+				  min(3 * stay, SYNC_COHORT_MAX_WAIT)))
+		/* An average that is too short grows again. */
+		WRITE_ONCE(cohort->stay_us, stay - stay / 8);
+}
+
+#endif /* _LINUX_SYNC_COHORT_H */
