@@ -116,9 +116,10 @@ static inline void sync_cohort_wake(struct sync_cohort *cohort)
 {
 	/*
 	 * The caller has changed what sync_cohort_gather() looks at. Pairs with
-	 * the barrier of prepare_to_wait() there.
+	 * the barrier of prepare_to_wait() there:
 	 */
 	smp_mb();
+	/* either the committer is seen here, or it sees the change. */
 	if (waitqueue_active(&cohort->wait))
 		wake_up(&cohort->wait);
 }

@@ -71,6 +71,7 @@ static bool commit_waits(struct kunit *test, bool all)
 	for (i = 0; i < PATIENCE; i++) {
 		if (try_wait_for_completion(&t->done))
 			return false;
+		/* A look that comes too early is repeated. */
 		if (waitqueue_active(&t->cohort.wait))
 			return true;
 		schedule_timeout_uninterruptible(1);
