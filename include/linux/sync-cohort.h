@@ -27,9 +27,8 @@
  *
  * Nothing but the time at which a commit begins depends on all this. The average
  * may miss an update; a task that reads @gen just before it changes is waited
- * for although it came later; a wait may miss as many new tasks as old ones have
- * left; and of two tasks that hurry the one for the older commit may hide the
- * other, which then waits as long as the committer.
+ * for although it came later; and a wait may miss as many new tasks as old ones
+ * have left.
  *
  * It is a header, so that each filesystem that is built as a module carries it.
  */
@@ -62,7 +61,7 @@ struct sync_members {
  * @others: those that do not
  * @gen: which generation tasks join; only the committer changes it
  * @stay_us: average time of the phase, in microseconds
- * @hurry: number of a commit that a task waits for and that should begin
+ * @hurry: numbers of commits that tasks wait for and that should begin, by parity
  * @wait: the committer
  */
 struct sync_cohort {
@@ -70,7 +69,7 @@ struct sync_cohort {
 	struct sync_members	others[2];
 	unsigned int		gen;
 	unsigned int		stay_us;
-	unsigned int		hurry;
+	unsigned int		hurry[2];
 	wait_queue_head_t	wait;
 } ____cacheline_aligned_in_smp;
 
@@ -168,9 +167,9 @@ static inline void sync_cohort_hurry(struct sync_cohort *cohort,
 				     unsigned int commit)
 {
 	/* The task that has stored it before wakes the committer. */
-	if (READ_ONCE(cohort->hurry) == commit)
+	if (READ_ONCE(cohort->hurry[commit & 1]) == commit)
 		return;
-	WRITE_ONCE(cohort->hurry, commit);
+	WRITE_ONCE(cohort->hurry[commit & 1], commit);
 	sync_cohort_wake(cohort);
 }
 
@@ -185,18 +184,21 @@ static inline bool sync_cohort_ready(struct sync_cohort *cohort,
 				     unsigned int gen, unsigned int commit,
 				     bool all)
 {
-	return READ_ONCE(cohort->hurry) == commit ||
+	return READ_ONCE(cohort->hurry[commit & 1]) == commit ||
 		(sync_members_gone(&cohort->changing[gen]) &&
 		 (!all || sync_members_gone(&cohort->others[gen])));
 }
 
-/* Before the wait, some of them may have left; after it, all that are there. */
-static inline void sync_members_note(struct sync_members *members, bool after)
+/* Some of those that were waited for in vain may be gone by now. */
+static inline void sync_members_look(struct sync_members *members)
 {
-	int now = atomic_read(&members->now);
+	WRITE_ONCE(members->left, min(members->left, atomic_read(&members->now)));
+}
 
-	if (after || now < members->left)
-		WRITE_ONCE(members->left, now);
+/* All that are still there have been waited for in vain. */
+static inline void sync_members_give_up(struct sync_members *members)
+{
+	WRITE_ONCE(members->left, atomic_read(&members->now));
 }
 
 /* As sync_cohort_gather(). Returns false if it waits until the limit, in us. */
@@ -207,8 +209,8 @@ static inline bool __sync_cohort_gather(struct sync_cohort *cohort,
 	unsigned int gen = cohort->gen;
 	bool done;
 
-	sync_members_note(&cohort->changing[gen], false);
-	sync_members_note(&cohort->others[gen], false);
+	sync_members_look(&cohort->changing[gen]);
+	sync_members_look(&cohort->others[gen]);
 	if (sync_cohort_ready(cohort, gen, commit, all))
 		return true;
 
@@ -216,8 +218,11 @@ static inline bool __sync_cohort_gather(struct sync_cohort *cohort,
 	done = !wait_event_hrtimeout(cohort->wait,
 				     sync_cohort_ready(cohort, gen, commit, all),
 				     us_to_ktime(limit));
-	sync_members_note(&cohort->changing[gen], true);
-	sync_members_note(&cohort->others[gen], true);
+	if (!done) {
+		sync_members_give_up(&cohort->changing[gen]);
+		if (all)
+			sync_members_give_up(&cohort->others[gen]);
+	}
 	return done;
 }
 

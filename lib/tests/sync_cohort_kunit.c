@@ -162,9 +162,14 @@ static void test_hurry(struct kunit *test)
 	expect_waits(test);
 	sync_cohort_hurry(&t->cohort, COMMIT);
 	expect_ends(test);
-	/* A hurry that comes first counts, too. */
 	sync_cohort_leave(&t->cohort, &member);
+
+	/* A hurry that comes first counts, too, and one for another later. */
+	sync_cohort_init(&t->cohort);
+	t->cohort.stay_us = SYNC_COHORT_MAX_WAIT;
 	sync_cohort_join(&t->cohort, &member, true);
+	sync_cohort_hurry(&t->cohort, COMMIT);
+	sync_cohort_hurry(&t->cohort, COMMIT - 1);
 	KUNIT_EXPECT_FALSE(test, commit_waits(test, false));
 	sync_cohort_leave(&t->cohort, &member);
 }
@@ -203,12 +208,15 @@ static void test_limit(struct kunit *test)
 	}
 	sync_cohort_leave(&t->cohort, &slow[0]);
 	sync_cohort_leave(&t->cohort, &slow[1]);
-	/* Nor does it count when it has left. */
-	t->cohort.stay_us = SYNC_COHORT_MAX_WAIT;
-	sync_cohort_join(&t->cohort, &members[0], true);
-	KUNIT_ASSERT_TRUE(test, commit_waits(test, false));
-	sync_cohort_leave(&t->cohort, &members[0]);
-	expect_ends(test);
+	/* When they have left, as many others are waited for again. */
+	for (i = 0; i < 4; i++) {
+		t->cohort.stay_us = SYNC_COHORT_MAX_WAIT;
+		KUNIT_EXPECT_FALSE(test, commit_waits(test, true));
+		sync_cohort_join(&t->cohort, &members[0], i & 2);
+		KUNIT_ASSERT_TRUE(test, commit_waits(test, true));
+		sync_cohort_leave(&t->cohort, &members[0]);
+		expect_ends(test);
+	}
 }
 
 /* What an average becomes when a task leaves. */

@@ -4,15 +4,15 @@
  *
  * Three tasks commit an item each. The first is below the soft limit of a context, unless it
  * is not alone in it, the second is over that, and queues a push, and the third is over the
- * hard limit, and is throttled until the push has begun. The first two then force the log
- * up to the sequence that they got. Two workers push, as many contexts as it takes, and
+ * hard limit, and is throttled until the push has begun. The first may then force the log up
+ * to the sequence that it got, and another task forces all of the log. Two workers push, as many contexts as it takes, and
  * checkpoints complete and are freed at any time. A push may have been queued for
  * nothing in the beginning: no task does that, but the work has a path for it.
  *
  * The gate itself (counts, barriers, the wait for tasks inside) is proven in percpu-gate.pml,
  * and is sequentially consistent here, as are sequences that are read without a lock: a
  * task does that inside, and what changes them then is the push of its own context.
- * A shutdown is not modelled, nor is flush_workqueue() after a force of the whole log.
+ * A shutdown is not modelled, nor is flush_workqueue() at unmount.
  *
  * Holds: an item is inserted only into the current context, not into one that is being
  * pushed or was freed, and is pushed once, with that. Work is queued only for the
@@ -30,7 +30,7 @@
  * Code: fs/xfs/xfs_log_priv.h xlog_wait: add_wait_queue_exclusive(wq, &wait); __set_current_state(TASK_UNINTERRUPTIBLE); spin_unlock(lock); schedule(); remove_wait_queue(wq, &wait);
  * Commit: xfs: wait for a checkpoint's commit record, not for the push workqueue
  * Code: fs/xfs/xfs_log_cil.c xlog_cil_push_now: if (test_bit(XLOG_CIL_EMPTY, &cil->xc_flags) || push_seq <= cil->xc_push_seq) return; cil->xc_push_seq = push_seq; queue_work(cil->xc_push_wq, &cil->xc_ctx->push_work);
- * Code: fs/xfs/xfs_log_cil.c xlog_cil_force_seq: spin_lock(&cil->xc_push_lock); restart: ... xlog_cil_push_now(cil, sequence); ... list_for_each_entry(ctx, &cil->xc_committing, committing) { ... if (ctx->sequence > sequence) continue; ... if (!ctx->commit_lsn) goto wait; ... if (sequence == cil->xc_current_sequence && !test_bit(XLOG_CIL_EMPTY, &cil->xc_flags)) goto wait; ... spin_unlock(&cil->xc_push_lock); return commit_lsn; ... xlog_wait(&cil->xc_commit_wait, &cil->xc_push_lock); spin_lock(&cil->xc_push_lock); ... goto restart;
+ * Code: fs/xfs/xfs_log_cil.c xlog_cil_force_seq: spin_lock(&cil->xc_push_lock); restart: ... xlog_cil_push_now(cil, sequence); ... list_for_each_entry(ctx, &cil->xc_committing, committing) { ... if (ctx->sequence > sequence) continue; ... if (!ctx->commit_lsn) goto wait; ... if (sequence == cil->xc_current_sequence && sequence == cil->xc_push_seq && !test_bit(XLOG_CIL_EMPTY, &cil->xc_flags)) goto wait; ... spin_unlock(&cil->xc_push_lock); return commit_lsn; ... xlog_wait(&cil->xc_commit_wait, &cil->xc_push_lock); spin_lock(&cil->xc_push_lock); ... goto restart;
  * Code: fs/xfs/xfs_log_cil.c xlog_cil_push_work: xlog_cil_close(cil); ... spin_lock(&cil->xc_push_lock); push_seq = cil->xc_push_seq; ASSERT(push_seq <= ctx->sequence); ... if (waitqueue_active(&cil->xc_push_wait)) wake_up_all(&cil->xc_push_wait); xlog_cil_push_pcp_aggregate(cil, ctx); ... if (test_bit(XLOG_CIL_EMPTY, &cil->xc_flags)) { cil->xc_push_seq = 0; spin_unlock(&cil->xc_push_lock); goto out_skip; } ... list_add(&ctx->committing, &cil->xc_committing); spin_unlock(&cil->xc_push_lock); ... spin_lock(&cil->xc_push_lock); xlog_cil_ctx_switch(cil, new_ctx); spin_unlock(&cil->xc_push_lock); xlog_cil_open(cil); ... error = xlog_cil_write_chain( ... error = xlog_cil_write_commit_record(ctx); ... out_skip: xlog_cil_open(cil);
  * Code: fs/xfs/xfs_log_cil.c xlog_cil_order_write: if (ctx->sequence >= sequence) continue; ... if (!ctx->commit_lsn) { xlog_wait(&cil->xc_commit_wait, &cil->xc_push_lock); goto restart; }
  * Code: fs/xfs/xfs_log_cil.c xlog_cil_set_ctx_write_state: ctx->commit_lsn = lsn; wake_up_all(&cil->xc_commit_wait); spin_unlock(&cil->xc_push_lock);
@@ -51,6 +51,7 @@
  * BREAK_throttle_unlocked (assert): a task leaves and is throttled without xc_push_lock
  * BREAK_force_unlocked (hang): a force drops xc_push_lock between looking and going to sleep
  * BREAK_force_begun (assert): a force does not wait for a push that has not begun
+ * BREAK_force_unqueued (hang): a force waits for a push that it has not queued, as the CIL was empty
  * BREAK_record_no_wake (hang): a commit record wakes no task
  */
 
@@ -204,7 +205,49 @@ committed:
 	skip
 }
 
-/* xlog_cil_commit() and, in two of them, xlog_cil_force_seq() */
+/*
+ * xlog_cil_force_seq(), with xc_push_lock. That does not keep commits from adding to an empty CIL
+ * between the two looks.
+ */
+#ifdef BREAK_force_unqueued
+#define QUEUED	true
+#else
+#define QUEUED	(mine == push_seq)
+#endif
+inline force()
+{
+	skip;
+restart:
+	atomic { !locked ->
+		locked = true;
+		/* xlog_cil_push_now() */
+		if
+		:: no_items || mine <= push_seq
+		:: else -> push_seq = mine; queue_push(ctx)
+		fi
+	};
+	atomic {
+		if
+		:: committing & (255 - has_lsn) & (2 * BIT(mine) - 1)
+#ifndef BREAK_force_begun
+		:: mine == sequence && QUEUED && !no_items
+#endif
+		:: else -> locked = false; goto forced
+		fi;
+#ifdef BREAK_force_unlocked
+		locked = false
+	};
+	atomic {
+#endif
+		commit_asleep = commit_asleep | BIT(me);
+		locked = false
+	};
+	atomic { !(commit_asleep & BIT(me)) -> goto restart };
+forced:
+	skip
+}
+
+/* xlog_cil_commit() and, in one of them, xlog_cil_force_seq() */
 proctype commit(byte me)
 {
 	byte mine, used;
@@ -213,33 +256,21 @@ proctype commit(byte me)
 	insert();
 	push_background();
 	if
-	:: me == 2 -> goto out
-	:: else
+	:: me == 0
+	:: true -> goto out
 	fi;
-restart:
-	atomic { !locked ->
-		/* xlog_cil_push_now() */
-		if
-		:: no_items || mine <= push_seq
-		:: else -> push_seq = mine; queue_push(ctx)
-		fi;
-		if
-		:: committing & (255 - has_lsn) & (2 * BIT(mine) - 1)
-#ifndef BREAK_force_begun
-		:: mine == sequence && !no_items
-#endif
-		:: else -> goto forced
-		fi;
-#ifdef BREAK_force_unlocked
-	};
-	atomic {
-#endif
-		commit_asleep = commit_asleep | BIT(me)
-	};
-	atomic { !(commit_asleep & BIT(me)) -> goto restart };
-forced:
+	force();
 	assert((pushed & BIT(me)) && (has_lsn & BIT(mine)));
 out:	skip
+}
+
+/* A task that forces the whole log, as the one that syncs it from time to time. */
+proctype force_all(byte me)
+{
+	byte mine;
+
+	mine = sequence;
+	force()
 }
 
 inline close()
@@ -383,6 +414,7 @@ init {
 			run commit(i)
 		}
 		run worker(TASKS);
-		run worker(TASKS + 1)
+		run worker(TASKS + 1);
+		run force_all(TASKS + 2)
 	}
 }
