@@ -5,30 +5,30 @@
  * Tasks that are about to need a commit of a filesystem's log
  *
  * fsync(2) writes the data of a file, and then waits for a commit of the
- * filesystem's log, which has to begin after metadata was changed for that data.
- * A device that serves one request at a time ends the writes of several tasks
- * one by one. The first task to have its data written requests a commit, which
- * begins without the others. They need the next one; so each commit serves few
- * tasks, and costs a request that data could have had.
+ * filesystem's log, which has to begin after metadata was changed for that
+ * data. A device that serves one request at a time ends the writes of several
+ * tasks one by one. The first task to have its data written requests a commit,
+ * which begins without the others. They need the next one; so each commit
+ * serves few tasks, and costs a request that data could have had.
  *
  * A cohort counts the tasks that are in this phase of fsync. A commit that is
- * about to begin waits for those that are there at that time, but not for others
- * that come meanwhile, so a task that syncs alone never waits. It waits for
- * three times the average time of the phase at most, and neither counts tasks
- * nor waits where that is so short that sleeping and waking up would take as
- * long. A task that stays for longer is not waited for again.
+ * about to begin waits for those that are there at that time, but not for
+ * others that come meanwhile, so a task that syncs alone never waits. It waits
+ * for three times the average time of the phase at most, and neither counts
+ * tasks nor waits where that is so short that sleeping and waking up would take
+ * as long. A task that stays for longer is not waited for again.
  *
  * Tasks that overwrite are counted separately. The commit has their changes, so
  * it need not wait for their data. But tasks that sync in a loop may split into
  * two groups, one of which writes data while the other waits for a commit, with
- * two commits for each round of writes. If a commit was requested before the one
- * before it ended, a wait for those who overwrite gives the tasks that wake up
- * the time to join in, and there is one group.
+ * two commits for each round of writes. If a commit was requested before the
+ * one before it ended, a wait for those that overwrite gives the tasks that
+ * wake up the time to join in, and there is one group.
  *
- * Nothing but the time at which a commit begins depends on all this. The average
- * may miss an update; a task that reads @gen just before it changes is waited
- * for although it came later; and a wait may miss as many new tasks as old ones
- * have left.
+ * Nothing but the time at which a commit begins depends on all this. The
+ * average may miss an update; a task that reads @gen just before it changes is
+ * waited for although it came later; and a wait may miss as many new tasks as
+ * old ones have left.
  *
  * It is a header, so that each filesystem that is built as a module carries it.
  */
@@ -56,12 +56,13 @@ struct sync_members {
 
 /**
  * struct sync_cohort - tasks that write data in fsync on a filesystem
- * @changing: those that change metadata when their data has been written, of the
- *	generation that tasks join and of the last one
+ * @changing: those that change metadata when their data has been written, of
+ *	the generation that tasks join and of the last one
  * @others: those that do not
  * @gen: which generation tasks join; only the committer changes it
  * @stay_us: average time of the phase, in microseconds
- * @hurry: numbers of commits that tasks wait for and that should begin, by parity
+ * @hurry: numbers of commits that tasks wait for and that should begin, by
+ *	parity
  * @wait: the committer
  */
 struct sync_cohort {
@@ -160,8 +161,8 @@ static inline void sync_cohort_leave(struct sync_cohort *cohort,
  * @cohort: of the filesystem
  * @commit: number of the commit
  *
- * The caller has requested the commit, or knows that a task has, and is about to
- * wait for it, but not in fsync(2).
+ * The caller has requested the commit, or knows that a task has, and is about
+ * to wait for it, but not in fsync(2).
  */
 static inline void sync_cohort_hurry(struct sync_cohort *cohort,
 				     unsigned int commit)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit tests of who submits the data of a file that several tasks sync
+ * KUnit tests of which task submits the data of a file that several tasks sync
  */
 
 #include <kunit/test.h>
