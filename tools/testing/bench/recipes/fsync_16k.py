@@ -94,21 +94,17 @@ def files_needed(case, ms):
     return writes * 16 // (case["mib"] << 10) + 1
 
 
-def run_writes(context, case, **options):
-    """fsload's writes of a case of kind_cases(): what it said, what was counted, syncs."""
-    return fsload.run(context, "writes", case["jobs"], ms=WRITES_MS, latency=True, size=16384,
-                      area=case["mib"] << 20, files=files_needed(case, WRITES_MS),
-                      **KINDS[case["kind"]], **({} if case["private"] else {"shared": True}),
-                      **options)
-
-
 def ceiling(case):
     """Syncs/s if a commit, of 1 request on XFS or 2 on ext4, took all tasks with it."""
     return IOPS * case["jobs"] / (case["jobs"] + (1 if case["fs"] == "xfs" else 2))
 
 
 def _measure_kind(context, case):
-    said, counted, syncs = run_writes(context, case)
+    shared = {} if case["private"] else {"shared": True}
+    said, counted, syncs = fsload.run(
+        context, "writes", case["jobs"], ms=WRITES_MS, latency=True, size=16384,
+        area=case["mib"] << 20, files=files_needed(case, WRITES_MS),
+        **KINDS[case["kind"]], **shared)
     latency = said["latency_ns"]
     values = {"syncs/s": fsload.rate(said), "p50 ms": latency["p50"] / 1e6,
               "p99 ms": latency["p99"] / 1e6, **_counts(case, counted, syncs)}
