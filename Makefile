@@ -136,7 +136,7 @@ kernels: base
 	scripts/kbuild --like uml-base uml-stack "$(UML_STACK)" uml lean
 
 # The same with CONFIG_LOCK_STAT and tracepoints, for these recipes.
-TRACED = lock-stat mwcm buffer-waits inodegc-wait
+TRACED = lock-stat mwcm buffer-waits inodegc-wait fsync-account
 lockstat: tree
 	$(Q)scripts/kbuild uml-base-lockstat "$(UML_BASE)" uml lean lockstat
 	$(Q)scripts/kbuild --like uml-base-lockstat uml-stack-lockstat "$(UML_STACK)" uml lean lockstat

@@ -16,7 +16,9 @@
  * others that come meanwhile, so a task that syncs alone never waits. It waits
  * for three times the average time of the phase at most, and neither counts
  * tasks nor waits where that is so short that sleeping and waking up would take
- * as long. A task that stays for longer is not waited for again.
+ * as long. A task that stays for longer is not waited for again: the tasks that
+ * a commit waits for have a slot of their own, which others do not join before
+ * all of them have left. If there is no empty slot, a commit does not wait.
  *
  * Tasks that overwrite are counted separately. The commit has their changes, so
  * it need not wait for their data. But tasks that sync in a loop may split into
@@ -26,9 +28,8 @@
  * wake up the time to join in, and there is one group.
  *
  * Nothing but the time at which a commit begins depends on all this. The
- * average may miss an update; a task that reads @gen just before it changes is
- * waited for although it came later; and a wait may miss as many new tasks as
- * old ones have left.
+ * average may miss an update, and a task that reads @slot just before it changes
+ * is waited for although it came later.
  *
  * It is a header, so that each filesystem that is built as a module carries it.
  */
@@ -44,31 +45,30 @@
 #define SYNC_COHORT_MIN_STAY	1600
 #define SYNC_COHORT_MAX_WAIT	250000
 
+#define SYNC_COHORT_SLOTS	4
+
 /**
- * struct sync_members - tasks of one kind and generation
- * @now: how many there are
- * @left: how many of these a commit has waited for in vain; committer only
+ * struct sync_members - tasks that a commit may wait for
+ * @changing: how many change metadata when their data has been written
+ * @others: how many do not
  */
 struct sync_members {
-	atomic_t		now;
-	int			left;
+	atomic_t		changing;
+	atomic_t		others;
 };
 
 /**
  * struct sync_cohort - tasks that write data in fsync on a filesystem
- * @changing: those that change metadata when their data has been written, of
- *	the generation that tasks join and of the last one
- * @others: those that do not
- * @gen: which generation tasks join; only the committer changes it
+ * @slots: all of them
+ * @slot: which slot tasks join; only the committer changes it
  * @stay_us: average time of the phase, in microseconds
  * @hurry: numbers of commits that tasks wait for and that should begin, by
  *	parity
  * @wait: the committer
  */
 struct sync_cohort {
-	struct sync_members	changing[2];
-	struct sync_members	others[2];
-	unsigned int		gen;
+	struct sync_members	slots[SYNC_COHORT_SLOTS];
+	unsigned int		slot;
 	unsigned int		stay_us;
 	unsigned int		hurry[2];
 	wait_queue_head_t	wait;
@@ -81,7 +81,7 @@ struct sync_cohort {
  */
 struct sync_member {
 	ktime_t			since;
-	struct sync_members	*of;
+	atomic_t		*of;
 };
 
 static inline void sync_cohort_init(struct sync_cohort *cohort)
@@ -102,14 +102,14 @@ static inline void sync_cohort_init(struct sync_cohort *cohort)
 static inline void sync_cohort_join(struct sync_cohort *cohort,
 				    struct sync_member *member, bool changes)
 {
-	unsigned int gen = READ_ONCE(cohort->gen);
+	struct sync_members *members = &cohort->slots[READ_ONCE(cohort->slot)];
 
 	member->since = ktime_get();
 	member->of = NULL;
 	if (READ_ONCE(cohort->stay_us) < SYNC_COHORT_MIN_STAY)
 		return;
-	member->of = changes ? &cohort->changing[gen] : &cohort->others[gen];
-	atomic_inc(&member->of->now);
+	member->of = changes ? &members->changing : &members->others;
+	atomic_inc(member->of);
 }
 
 static inline void sync_cohort_wake(struct sync_cohort *cohort)
@@ -151,8 +151,7 @@ static inline void sync_cohort_leave(struct sync_cohort *cohort,
 
 	if (new != old)
 		WRITE_ONCE(cohort->stay_us, new);
-	if (member->of &&
-	    atomic_dec_return(&member->of->now) <= READ_ONCE(member->of->left))
+	if (member->of && atomic_dec_and_test(member->of))
 		sync_cohort_wake(cohort);
 }
 
@@ -174,32 +173,26 @@ static inline void sync_cohort_hurry(struct sync_cohort *cohort,
 	sync_cohort_wake(cohort);
 }
 
-/* None are left but those that a commit has waited for in vain. */
-static inline bool sync_members_gone(struct sync_members *members)
-{
-	return atomic_read(&members->now) <= members->left;
-}
-
 /* There is no task to wait for, or one is in a hurry for the commit. */
 static inline bool sync_cohort_ready(struct sync_cohort *cohort,
-				     unsigned int gen, unsigned int commit,
-				     bool all)
+				     struct sync_members *members,
+				     unsigned int commit, bool all)
 {
 	return READ_ONCE(cohort->hurry[commit & 1]) == commit ||
-		(sync_members_gone(&cohort->changing[gen]) &&
-		 (!all || sync_members_gone(&cohort->others[gen])));
+		(!atomic_read(&members->changing) &&
+		 (!all || !atomic_read(&members->others)));
 }
 
-/* Some of those that were waited for in vain may be gone by now. */
-static inline void sync_members_look(struct sync_members *members)
+/* A slot without tasks that an earlier commit has waited for, or -1. */
+static inline int sync_cohort_empty_slot(struct sync_cohort *cohort)
 {
-	WRITE_ONCE(members->left, min(members->left, atomic_read(&members->now)));
-}
+	int slot;
 
-/* All that are still there have been waited for in vain. */
-static inline void sync_members_give_up(struct sync_members *members)
-{
-	WRITE_ONCE(members->left, atomic_read(&members->now));
+	for (slot = 0; slot < SYNC_COHORT_SLOTS; slot++)
+		if (!atomic_read(&cohort->slots[slot].changing) &&
+		    !atomic_read(&cohort->slots[slot].others))
+			return slot;
+	return -1;
 }
 
 /* As sync_cohort_gather(). Returns false if it waits until the limit, in us. */
@@ -207,24 +200,20 @@ static inline bool __sync_cohort_gather(struct sync_cohort *cohort,
 					unsigned int commit, bool all,
 					unsigned int limit)
 {
-	unsigned int gen = cohort->gen;
-	bool done;
+	struct sync_members *members = &cohort->slots[cohort->slot];
+	int empty;
 
-	sync_members_look(&cohort->changing[gen]);
-	sync_members_look(&cohort->others[gen]);
-	if (sync_cohort_ready(cohort, gen, commit, all))
+	if (sync_cohort_ready(cohort, members, commit, all))
 		return true;
-
-	WRITE_ONCE(cohort->gen, !gen);
-	done = !wait_event_hrtimeout(cohort->wait,
-				     sync_cohort_ready(cohort, gen, commit, all),
+	empty = sync_cohort_empty_slot(cohort);
+	if (empty < 0)
+		return true;
+	/* Others that come now do not make this wait longer. */
+	WRITE_ONCE(cohort->slot, empty);
+	return !wait_event_hrtimeout(cohort->wait,
+				     sync_cohort_ready(cohort, members, commit,
+						       all),
 				     us_to_ktime(limit));
-	if (!done) {
-		sync_members_give_up(&cohort->changing[gen]);
-		if (all)
-			sync_members_give_up(&cohort->others[gen]);
-	}
-	return done;
 }
 
 /**

@@ -185,38 +185,62 @@ static void gather_in_vain(struct kunit *test)
 	t->cohort.stay_us = SYNC_COHORT_MAX_WAIT;
 }
 
+/* A commit waits for as many new members of each kind. */
+static void expect_waits_for_new(struct kunit *test)
+{
+	struct cohort_test *t = test->priv;
+	struct sync_member members[2];
+
+	KUNIT_EXPECT_FALSE(test, commit_waits(test, true));
+	sync_cohort_join(&t->cohort, &members[0], true);
+	sync_cohort_join(&t->cohort, &members[1], false);
+	KUNIT_ASSERT_TRUE(test, commit_waits(test, true));
+	sync_cohort_leave(&t->cohort, &members[0]);
+	expect_waits(test);
+	sync_cohort_leave(&t->cohort, &members[1]);
+	expect_ends(test);
+}
+
 /* A task that stays for too long is not waited for again, but others are. */
 static void test_limit(struct kunit *test)
 {
 	struct cohort_test *t = test->priv;
-	struct sync_member slow[2], members[2];
+	struct sync_member slow[2];
 	unsigned int i;
 
 	sync_cohort_join(&t->cohort, &slow[0], true);
 	sync_cohort_join(&t->cohort, &slow[1], false);
 	gather_in_vain(test);
-	/* Of both generations. */
-	for (i = 0; i < 4; i++) {
-		KUNIT_EXPECT_FALSE(test, commit_waits(test, true));
-		sync_cohort_join(&t->cohort, &members[0], true);
-		sync_cohort_join(&t->cohort, &members[1], false);
-		KUNIT_ASSERT_TRUE(test, commit_waits(test, true));
-		sync_cohort_leave(&t->cohort, &members[0]);
-		expect_waits(test);
-		sync_cohort_leave(&t->cohort, &members[1]);
-		expect_ends(test);
-	}
+	for (i = 0; i < 2 * SYNC_COHORT_SLOTS; i++)
+		expect_waits_for_new(test);
 	sync_cohort_leave(&t->cohort, &slow[0]);
+	for (i = 0; i < 2; i++)
+		expect_waits_for_new(test);
 	sync_cohort_leave(&t->cohort, &slow[1]);
-	/* When they have left, as many others are waited for again. */
-	for (i = 0; i < 4; i++) {
-		t->cohort.stay_us = SYNC_COHORT_MAX_WAIT;
-		KUNIT_EXPECT_FALSE(test, commit_waits(test, true));
-		sync_cohort_join(&t->cohort, &members[0], i & 2);
-		KUNIT_ASSERT_TRUE(test, commit_waits(test, true));
-		sync_cohort_leave(&t->cohort, &members[0]);
-		expect_ends(test);
+	for (i = 0; i < 2 * SYNC_COHORT_SLOTS; i++)
+		expect_waits_for_new(test);
+}
+
+/* If tasks of each slot stay for too long, none is waited for. */
+static void test_no_slot(struct kunit *test)
+{
+	struct cohort_test *t = test->priv;
+	struct sync_member slow[SYNC_COHORT_SLOTS];
+	unsigned int i;
+
+	for (i = 0; i < SYNC_COHORT_SLOTS; i++) {
+		sync_cohort_join(&t->cohort, &slow[i], true);
+		if (i < SYNC_COHORT_SLOTS - 1)
+			gather_in_vain(test);
 	}
+	KUNIT_EXPECT_FALSE(test, commit_waits(test, true));
+	/* Any one is enough. */
+	sync_cohort_leave(&t->cohort, &slow[1]);
+	KUNIT_ASSERT_TRUE(test, commit_waits(test, true));
+	sync_cohort_leave(&t->cohort, &slow[SYNC_COHORT_SLOTS - 1]);
+	expect_ends(test);
+	sync_cohort_leave(&t->cohort, &slow[0]);
+	sync_cohort_leave(&t->cohort, &slow[2]);
 }
 
 /* What an average becomes when a task leaves. */
@@ -261,8 +285,9 @@ static void test_average(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, sync_cohort_average(i, USEC_PER_SEC),
 				t->cohort.stay_us);
 	}
-	KUNIT_EXPECT_EQ(test, 0, atomic_read(&t->cohort.changing[0].now));
-	KUNIT_EXPECT_EQ(test, 0, atomic_read(&t->cohort.changing[1].now));
+	for (i = 0; i < SYNC_COHORT_SLOTS; i++)
+		KUNIT_EXPECT_EQ(test, 0,
+				atomic_read(&t->cohort.slots[i].changing));
 }
 
 static struct kunit_case sync_cohort_cases[] = {
@@ -271,6 +296,7 @@ static struct kunit_case sync_cohort_cases[] = {
 	KUNIT_CASE(test_overwrites),
 	KUNIT_CASE(test_hurry),
 	KUNIT_CASE(test_limit),
+	KUNIT_CASE(test_no_slot),
 	KUNIT_CASE(test_average),
 	{}
 };

@@ -248,6 +248,37 @@ class Recipes(unittest.TestCase):
                      ("gc/1:0-2", 120, recipe.TAKEN, 133))]
         self.assertEqual(recipe.waits(lines), [80, 100])
 
+    def test_fsync_account(self):
+        recipe = benchlib.load_recipe("fsync-account")
+        lines = []
+
+        def event(micros, name, words, task="fsload-1"):
+            lines.append(f"  {task}  [001] .....     1.{micros:06}: block_{name}: {words}")
+
+        def request(issued, completed, flags, sector, sectors, dev="251,0"):
+            event(issued, "rq_issue",
+                  f"{dev} {flags} {512 * sectors} () {sector} + {sectors} none,0,0 [x]")
+            event(completed, "rq_complete",
+                  f"{dev} {flags} () {sector} + {sectors} none,0,0 [0]")
+        event(90, "bio_queue", "251,0 WS 64 + 32 [fsload]")
+        request(100, 300, "WS", 64, 32)
+        event(310, "bio_queue", "251,0 WSM 8 + 8 [jbd2/bench-8]", "jbd2/bench-8-7")
+        request(350, 450, "WSM", 8, 8)
+        request(440, 470, "FF", 18446744073709551615, 0)
+        request(470, 480, "WSM", 200, 8)
+        request(100, 900, "WS", 64, 32, dev="7,0")
+        event(500, "bio_queue", "251,0 WS 96 + 32 [fsload]")
+        request(530, 600, "WS", 96, 32)
+        account = recipe.Account(lines, "251,0")
+        self.assertEqual(dict(account.shares()), {
+            "data": 270, "log": 100, "flush": 20, "others": 10, "idle": 100,
+            "idle, then log": 50, "idle, then data": 50})
+        self.assertEqual(account.count("data"), (2, 32))
+        self.assertEqual(list(account.phases("fsload")), [(210, 50, 100)])
+        # The same on XFS, whose log may be written by any task.
+        account = recipe.Account(lines, "251,0", range(200, 208))
+        self.assertEqual(account.shares()["log"], 110)
+
     def test_lock_stat_adds_readers_and_writers(self):
         recipe = benchlib.load_recipe("lock-stat")
         numbers = " ".join(str(n) for n in range(12))

@@ -99,12 +99,16 @@ def ceiling(case):
     return IOPS * case["jobs"] / (case["jobs"] + (1 if case["fs"] == "xfs" else 2))
 
 
-def _measure_kind(context, case):
+def run_kind(context, case, ms, **options):
+    """What fsload.run() returns for a case of kind_cases()."""
     shared = {} if case["private"] else {"shared": True}
-    said, counted, syncs = fsload.run(
-        context, "writes", case["jobs"], ms=WRITES_MS, latency=True, size=16384,
-        area=case["mib"] << 20, files=files_needed(case, WRITES_MS),
-        **KINDS[case["kind"]], **shared)
+    return fsload.run(context, "writes", case["jobs"], ms=ms, size=16384,
+                      area=case["mib"] << 20, files=files_needed(case, ms),
+                      **KINDS[case["kind"]], **shared, **options)
+
+
+def _measure_kind(context, case):
+    said, counted, syncs = run_kind(context, case, WRITES_MS, latency=True)
     latency = said["latency_ns"]
     values = {"syncs/s": fsload.rate(said), "p50 ms": latency["p50"] / 1e6,
               "p99 ms": latency["p99"] / 1e6, **_counts(case, counted, syncs)}
