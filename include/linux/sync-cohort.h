@@ -45,7 +45,7 @@
 #define SYNC_COHORT_MIN_STAY	1600
 #define SYNC_COHORT_MAX_WAIT	250000
 
-#define SYNC_COHORT_SLOTS	4
+#define SYNC_COHORT_SLOTS	8
 
 /**
  * struct sync_members - tasks that a commit may wait for
@@ -166,10 +166,8 @@ static inline void sync_cohort_leave(struct sync_cohort *cohort,
 static inline void sync_cohort_hurry(struct sync_cohort *cohort,
 				     unsigned int commit)
 {
-	/* The task that has stored it before wakes the committer. */
-	if (READ_ONCE(cohort->hurry[commit & 1]) == commit)
-		return;
-	WRITE_ONCE(cohort->hurry[commit & 1], commit);
+	if (READ_ONCE(cohort->hurry[commit & 1]) != commit)
+		WRITE_ONCE(cohort->hurry[commit & 1], commit);
 	sync_cohort_wake(cohort);
 }
 
@@ -183,13 +181,14 @@ static inline bool sync_cohort_ready(struct sync_cohort *cohort,
 		 (!all || !atomic_read(&members->others)));
 }
 
-/* A slot without tasks that an earlier commit has waited for, or -1. */
+/* Another slot, without tasks that an earlier commit has found, or -1. */
 static inline int sync_cohort_empty_slot(struct sync_cohort *cohort)
 {
-	int slot;
+	unsigned int slot;
 
 	for (slot = 0; slot < SYNC_COHORT_SLOTS; slot++)
-		if (!atomic_read(&cohort->slots[slot].changing) &&
+		if (slot != cohort->slot &&
+		    !atomic_read(&cohort->slots[slot].changing) &&
 		    !atomic_read(&cohort->slots[slot].others))
 			return slot;
 	return -1;
@@ -222,7 +221,8 @@ static inline bool __sync_cohort_gather(struct sync_cohort *cohort,
  * @commit: number of the commit that is about to begin
  * @all: wait for tasks that overwrite, too
  *
- * Waits for those that are members now, and have not been waited for in vain.
+ * Waits for those that are members now, but for none that was there already when
+ * a commit waited before.
  * Ends early if a task is in a hurry. One task at a time may call it, the one
  * that is about to begin the commit.
  *

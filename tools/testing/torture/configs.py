@@ -65,7 +65,8 @@ CONFIGS = {
     "xfs-quota": _xfs("-l size=16m", "uquota,gquota"),
 }
 
-CUTS = ("metadata", "fsync", "storm", "many", "unlink", "reuse", "intents", "grow", "sequences")
+CUTS = ("metadata", "fsync", "together", "storm", "many", "unlink", "reuse", "intents", "grow",
+        "sequences")
 FAULTS = ("freeze", "hotplug", "remount", "resize", "full", "quota", "shutdown", "write-errors",
           "no-memory")
 PROFILES = CUTS + FAULTS
@@ -91,9 +92,9 @@ PAIRS = (
     "ext4-journal/write-errors", "ext4-tiny/full",
     "ext4-orphan_file/metadata", "ext4-orphan_file/unlink",
     *(f"ext4-inactive/{profile}" for profile in CUTS + FAULTS
-      if profile not in ("many", "intents", "grow", "quota", "hotplug")),
+      if profile not in ("together", "many", "intents", "grow", "quota", "hotplug")),
     *(f"ext4-inactive-fc/{profile}" for profile in CUTS
-      if profile not in ("fsync", "intents", "grow", "sequences")),
+      if profile not in ("fsync", "together", "intents", "grow", "sequences")),
     "ext4-inactive-1k/unlink", "ext4-inactive-1k/reuse", "ext4-inactive-auto/unlink",
     "ext4-inactive-sync/metadata", "ext4-inactive-sync/unlink",
     "ext4-inactive-journal/unlink", "ext4-inactive-journal/reuse", "ext4-inactive-list/unlink",

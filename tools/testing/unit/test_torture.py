@@ -24,6 +24,7 @@ import kept  # noqa: E402
 import logwrites  # noqa: E402
 import model  # noqa: E402
 import program  # noqa: E402
+import together  # noqa: E402
 import workload  # noqa: E402
 from logwrites import FLUSH, FUA, MARK, Entry  # noqa: E402
 
@@ -446,6 +447,71 @@ class Judge(unittest.TestCase):
             file.write(data[:8192])
         self.judge(runner)
         self.lost(runner, "sector 0", [3])
+
+
+class Together(unittest.TestCase):
+    """Several tasks that write and sync one file."""
+
+    def setUp(self):
+        self.top = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.top)
+        self.marks = []
+
+    def work(self, kind):
+        together.prepare(self.top, kind)
+        return [together.write(worker, self.top, kind, self.marks.append, f"1.{worker}")
+                for worker in range(together.WORKERS)]
+
+    def change(self, team, block, content):
+        fd = os.open(f"{self.top}/team{team}", os.O_WRONLY)
+        os.pwrite(fd, content, block * together.BLOCK)
+        os.close(fd)
+
+    def judge(self, kind, runs, marks):
+        try:
+            together.judge(self.top, kind, runs, marks)
+        except model.Finding as finding:
+            return str(finding)
+        return ""
+
+    def test_all_is_there(self):
+        for kind in together.KINDS:
+            with self.subTest(kind=kind):
+                runs = self.work(kind)
+                every = [tuple(map(int, mark.split(":"))) for mark in self.marks]
+                self.assertEqual(self.judge(kind, runs, every), "")
+                self.assertEqual(self.judge(kind, runs, []), "")
+                shutil.rmtree(self.top)
+                os.mkdir(self.top)
+                self.marks.clear()
+
+    def test_lost(self):
+        for kind in together.KINDS:
+            with self.subTest(kind=kind):
+                runs = self.work(kind)
+                team, block, _ = runs[0][10]
+                last = max(step for step, op in enumerate(runs[0]) if op[1] == block)
+                # Synced by its own writer, or by the other one later; or not at all.
+                first = together.block_of(team, block, 0) if kind == "overwrites" else \
+                    bytes(together.BLOCK)
+                self.change(team, block, first)
+                self.assertIn(f"block {block}:", self.judge(kind, runs, [(0, last)]))
+                self.assertIn(f"block {block}:", self.judge(kind, runs, [(1, 59)]))
+                self.assertEqual(self.judge(kind, runs, [(0, 9)] if last == 10 else []), "")
+                # Of another file, which a block of this one must not have.
+                self.change(team, block, together.block_of(1, block, last + 1))
+                self.assertIn("has record 1", self.judge(kind, runs, []))
+                self.change(team, block, b"\xa5" * together.BLOCK)
+                self.assertIn("has record 42405", self.judge(kind, runs, []))
+                shutil.rmtree(self.top)
+                os.mkdir(self.top)
+
+    def test_size(self):
+        runs = self.work("append")
+        block = runs[1][-1][1]
+        os.truncate(f"{self.top}/team0", block * together.BLOCK)
+        self.assertEqual(self.judge("append", runs, [(0, 0)]), "")
+        self.assertIn("has nothing", self.judge("append", runs, [(1, 59)]))
 
 
 class Races(unittest.TestCase):
