@@ -37,6 +37,7 @@
 #include <linux/cache.h>
 #include <linux/hrtimer.h>
 #include <linux/ktime.h>
+#include <linux/math.h>
 #include <linux/minmax.h>
 #include <linux/string.h>
 #include <linux/wait.h>
@@ -128,9 +129,11 @@ static inline void sync_cohort_wake(struct sync_cohort *cohort)
 static inline unsigned int sync_cohort_average(unsigned int average, s64 stay)
 {
 	stay = clamp_t(s64, stay, 0, 2 * average + SYNC_COHORT_MIN_STAY);
-	/* On a fast device nothing is written that tasks share. */
+	/* On a fast device it becomes 0, and is not written again. */
 	if (average < SYNC_COHORT_MIN_STAY && stay < SYNC_COHORT_MIN_STAY)
-		return average;
+		stay = 0;
+	if (!stay)
+		return average - DIV_ROUND_UP(average, 8);
 	average = average - average / 8 + (unsigned int)stay / 8;
 	return min(average, SYNC_COHORT_MAX_WAIT);
 }

@@ -253,9 +253,10 @@ static void test_average(struct kunit *test)
 	} cases[] = {
 		{ 0, 0, 0 },
 		{ 0, -1, 0 },
-		/* Nothing is written for short ones. */
-		{ 800, 400, 800 },
-		{ 800, 1599, 800 },
+		/* A long one among short ones is forgotten. */
+		{ 1, 400, 0 },
+		{ 799, 400, 699 },
+		{ 800, 1599, 700 },
 		{ 800, 1600, 900 },
 		{ 8000, 0, 7000 },
 		{ 8000, 16000, 9000 },
