@@ -64,6 +64,7 @@
 ##   RESUME=1   bench, results: go on where an interrupted run ended
 ##   FEATURES=, STACK_MOUNT=  bench: make ext4 with, on both sides, and mount it with, on the
 ##              stack's only; e.g. FEATURES=orphan_file STACK_MOUNT=inactivate=auto
+##   WANDER=1   bench: do not pin the CPUs of guests, as on a host that does other things
 ##   TARGET=host  bench: on the running kernel, SIDE=base or stack, DEV= a block device
 ##   MINUTES=   torture (default 30), kill (15), matrix (60): how long the guests work, all
 ##              together; a pair that is alone has that on each CPU of the host
@@ -166,8 +167,9 @@ bench-check torture-check bugs-check matrix-check mutants-check: %-check:
 	$(Q)tools/testing/$(CHECK_$*) --list >/dev/null
 
 BENCH_ARGS = $(WORKLOAD:%=--workload %) $(ROUNDS:%=--rounds %)
-SIDES_ARGS = $(FEATURES:%=--features %) $(STACK_MOUNT:%=--stack-mount %)
-# All recipes take 25 minutes a round.
+SIDES_ARGS = $(FEATURES:%=--features %) $(STACK_MOUNT:%=--stack-mount %) \
+	$(if $(filter 1,$(WANDER)),--wander)
+# All recipes take 45 minutes a round.
 ALL_ROUNDS = $(if $(WORKLOAD)$(ROUNDS),,--rounds 3)
 ifeq ($(TARGET),host)
 bench:

@@ -482,7 +482,7 @@ class Driver(unittest.TestCase):
                            + script)
             os.chmod(program, 0o755)
             args = argparse.Namespace(boot=program, timeout=1, cpus=2, quick=False, core=False,
-                                      case=None)
+                                      case=None, wander=False)
             self.bench.BUILD = build
             return self.bench.boot(args, Recipe, {"name": "kernel", "image": "image"}, "module",
                                    "tools", "1-base", ext4)
