@@ -169,7 +169,7 @@ bench-check torture-check bugs-check matrix-check mutants-check: %-check:
 BENCH_ARGS = $(WORKLOAD:%=--workload %) $(ROUNDS:%=--rounds %)
 SIDES_ARGS = $(FEATURES:%=--features %) $(STACK_MOUNT:%=--stack-mount %) \
 	$(if $(filter 1,$(WANDER)),--wander)
-# All recipes take 45 minutes a round.
+# All recipes take well over 25 minutes a round.
 ALL_ROUNDS = $(if $(WORKLOAD)$(ROUNDS),,--rounds 3)
 ifeq ($(TARGET),host)
 bench:

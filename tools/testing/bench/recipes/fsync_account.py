@@ -11,9 +11,9 @@ data, then until the log is being written, and how long for the log.
 """
 
 import bisect
+import concurrent.futures
 import re
 import struct
-import threading
 from collections import Counter
 from statistics import mean
 
@@ -32,6 +32,7 @@ METRICS = {"data %": "more", **{f"{kind} %": "less" for kind in KINDS[1:]}, "idl
 RESULTS = ("data %", "log %", "idle %", "idle, then log %", "data ms", "until log ms", "log ms")
 MS = 1500
 CHECKPOINT_S = 3
+EARLIER_S = 3       # that the checkpointer has before it may end
 EVENTS = {f"block/{name}": "" for name in ("block_bio_queue", "block_rq_issue",
                                            "block_rq_complete")}
 # "251,0 WS 16384 () 2048 + 32 none,0,0 [task]" and the like.
@@ -140,16 +141,19 @@ def _beside_checkpointer(context, trace):
     common = {"ioengine": "psync", "fallocate": "none", "filesize": size}
     fio(context, directory, {**common, "rw": "write", "bs": "1m", "end_fsync": 1},
         {"checkpointer": {}})
-    other = threading.Thread(target=fio, args=(
-        context, directory, {**common, "rw": "randwrite", "bs": "4k", "fsync": 16384,
-                             "time_based": 1, "runtime": 1 if context.quick else CHECKPOINT_S},
-        {"checkpointer": {}}))
-    other.start()
-    try:
-        return fsload.run(context, "writes", 1, ms=1000 * CHECKPOINT_S, watch=trace, size=16384,
-                          area=8 << 20, append=True, files=100)
-    finally:
-        other.join()
+    # Longer than the task beside it, which begins later.
+    seconds = EARLIER_S + (1 if context.quick else CHECKPOINT_S)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        other = pool.submit(fio, context, directory, {
+            **common, "rw": "randwrite", "bs": "4k", "fsync": 16384, "time_based": 1,
+            "runtime": seconds}, {"checkpointer": {}})
+        result = fsload.run(context, "writes", 1, ms=1000 * CHECKPOINT_S, watch=trace, size=16384,
+                            area=8 << 20, append=True, files=100)
+        ended = other.done()
+        other.result()      # It may have failed.
+    if ended:
+        raise benchlib.Spoilt("the checkpointer ended before the task beside it")
+    return result
 
 
 def measure(context, case):
