@@ -35,7 +35,7 @@
  */
 #include <linux/atomic.h>
 #include <linux/cache.h>
-#include <linux/hrtimer.h>
+#include <linux/jiffies.h>
 #include <linux/ktime.h>
 #include <linux/math.h>
 #include <linux/minmax.h>
@@ -116,8 +116,9 @@ static inline void sync_cohort_join(struct sync_cohort *cohort,
 static inline void sync_cohort_wake(struct sync_cohort *cohort)
 {
 	/*
-	 * The caller has changed what sync_cohort_gather() looks at. Pairs with
-	 * the barrier of prepare_to_wait() there:
+	 * The caller has changed what sync_cohort_gather() looks at, or has seen
+	 * another task's change of it. Pairs with the barrier of
+	 * prepare_to_wait() there:
 	 */
 	smp_mb();
 	/* either the committer is seen here, or it sees the change. */
@@ -131,8 +132,6 @@ static inline unsigned int sync_cohort_average(unsigned int average, s64 stay)
 	stay = clamp_t(s64, stay, 0, 2 * average + SYNC_COHORT_MIN_STAY);
 	/* On a fast device it becomes 0, and is not written again. */
 	if (average < SYNC_COHORT_MIN_STAY && stay < SYNC_COHORT_MIN_STAY)
-		stay = 0;
-	if (!stay)
 		return average - DIV_ROUND_UP(average, 8);
 	average = average - average / 8 + (unsigned int)stay / 8;
 	return min(average, SYNC_COHORT_MAX_WAIT);
@@ -212,10 +211,11 @@ static inline bool __sync_cohort_gather(struct sync_cohort *cohort,
 		return true;
 	/* Others that come now do not make this wait longer. */
 	WRITE_ONCE(cohort->slot, empty);
-	return !wait_event_hrtimeout(cohort->wait,
-				     sync_cohort_ready(cohort, members, commit,
-						       all),
-				     us_to_ktime(limit));
+	/* Not an hrtimer: a task may have set a slack of any length for these. */
+	return wait_event_timeout(cohort->wait,
+				  sync_cohort_ready(cohort, members, commit,
+						    all),
+				  usecs_to_jiffies(limit));
 }
 
 /**
@@ -225,11 +225,10 @@ static inline bool __sync_cohort_gather(struct sync_cohort *cohort,
  * @all: wait for tasks that overwrite, too
  *
  * Waits for those that are members now, but for none that was there already when
- * a commit waited before.
- * Ends early if a task is in a hurry. One task at a time may call it, the one
- * that is about to begin the commit.
+ * a commit waited before. Ends early if a task is in a hurry. One task at a time
+ * may call it, the one that is about to begin the commit.
  *
- * Context: process, may sleep, for SYNC_COHORT_MAX_WAIT us at most.
+ * Context: process, may sleep, for SYNC_COHORT_MAX_WAIT us and a jiffy at most.
  */
 static inline void sync_cohort_gather(struct sync_cohort *cohort,
 				      unsigned int commit, bool all)
