@@ -35,7 +35,7 @@
  */
 #include <linux/atomic.h>
 #include <linux/cache.h>
-#include <linux/jiffies.h>
+#include <linux/hrtimer.h>
 #include <linux/ktime.h>
 #include <linux/math.h>
 #include <linux/minmax.h>
@@ -202,6 +202,9 @@ static inline bool __sync_cohort_gather(struct sync_cohort *cohort,
 					unsigned int limit)
 {
 	struct sync_members *members = &cohort->slots[cohort->slot];
+	DEFINE_WAIT(wait);
+	ktime_t end;
+	bool ready;
 	int empty;
 
 	if (sync_cohort_ready(cohort, members, commit, all))
@@ -211,11 +214,15 @@ static inline bool __sync_cohort_gather(struct sync_cohort *cohort,
 		return true;
 	/* Others that come now do not make this wait longer. */
 	WRITE_ONCE(cohort->slot, empty);
-	/* Not an hrtimer: a task may have set a slack of any length for these. */
-	return wait_event_timeout(cohort->wait,
-				  sync_cohort_ready(cohort, members, commit,
-						    all),
-				  usecs_to_jiffies(limit));
+	end = ktime_add_us(ktime_get(), limit);
+	do {
+		prepare_to_wait(&cohort->wait, &wait, TASK_UNINTERRUPTIBLE);
+		ready = sync_cohort_ready(cohort, members, commit, all);
+		/* Without the task's slack, which may be of any length. */
+	} while (!ready &&
+		 schedule_hrtimeout_range(&end, 0, HRTIMER_MODE_ABS));
+	finish_wait(&cohort->wait, &wait);
+	return ready;
 }
 
 /**
@@ -228,18 +235,21 @@ static inline bool __sync_cohort_gather(struct sync_cohort *cohort,
  * a commit waited before. Ends early if a task is in a hurry. One task at a time
  * may call it, the one that is about to begin the commit.
  *
- * Context: process, may sleep, for SYNC_COHORT_MAX_WAIT us and a jiffy at most.
+ * Context: process, may sleep, for SYNC_COHORT_MAX_WAIT us at most.
  */
 static inline void sync_cohort_gather(struct sync_cohort *cohort,
 				      unsigned int commit, bool all)
 {
 	unsigned int stay = READ_ONCE(cohort->stay_us);
 
-	if (stay >= SYNC_COHORT_MIN_STAY &&
-	    !__sync_cohort_gather(cohort, commit, all,
-				  min(3 * stay, SYNC_COHORT_MAX_WAIT)))
-		/* An average that is too short grows again. */
-		WRITE_ONCE(cohort->stay_us, stay - stay / 8);
+	might_sleep();
+	if (stay < SYNC_COHORT_MIN_STAY ||
+	    __sync_cohort_gather(cohort, commit, all,
+				 min(3 * stay, SYNC_COHORT_MAX_WAIT)))
+		return;
+	/* An average that is too short grows again. */
+	stay = READ_ONCE(cohort->stay_us);
+	WRITE_ONCE(cohort->stay_us, stay - stay / 8);
 }
 
 #endif /* _LINUX_SYNC_COHORT_H */
