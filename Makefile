@@ -24,7 +24,7 @@
 ##   model      predict 1 to 256 CPUs from the microscope's counts
 ##   bisect     find the commit that moved a figure (WORKLOAD=, METRIC=) or broke a test (TEST=)
 ##   report     plots and tables of all that was measured, as HTML and Markdown
-##   results    measure all of it, write Documentation/results.rst (two hours)
+##   results    measure all of it, write Documentation/results.rst (three hours; PART= some of it)
 ##   check-modules  the modules on Debian's kernel under QEMU, the package, what is refused (RT=1)
 ##   applies    try each series on the newest releases of Linux (RELEASE=, default all)
 ##   kunit      run the KUnit tests on the stack
@@ -57,11 +57,13 @@
 ##              e.g. "xfs-observe jbd2-handles" to measure jbd2-commit
 ##   REROLL=    mail: version of the series, 2 for "PATCH v2"
 ##   WORKLOAD=  bench: names of recipes; tools/testing/bench/bench --list prints them
-##   ROUNDS=    bench: rounds; default 3 for all recipes, 5 with WORKLOAD=; 3 with PLATFORM=
+##   ROUNDS=    bench: rounds; default 3 for all recipes, 5 with WORKLOAD=; 3 with PLATFORM=; results: 3
 ##   PLATFORM=qemu-modules  run: Debian's kernel under QEMU with its own modules, and with the
 ##              stack's (RT=1: the flavour with PREEMPT_RT)
 ##   RELEASE=   applies: like 7.2.12; scripts/orig lists them
 ##   RESUME=1   bench, results: go on where an interrupted run ended
+##   PART=      results: some of microscope, bench, fsync, inactivate (default: all); the page keeps
+##              the other parts if they are of the same stack
 ##   FEATURES=, STACK_MOUNT=  bench: make ext4 with, on both sides, and mount it with, on the
 ##              stack's only; e.g. FEATURES=orphan_file STACK_MOUNT=inactivate=auto
 ##   WANDER=1   bench: do not pin the CPUs of guests, as on a host that does other things
@@ -243,13 +245,29 @@ bisect: $(if $(KSRC),,tree)
 report:
 	$(Q)tools/testing/report/report
 
-# What the page has: each part on the same commits.
+# What the page has: each part on the same stack, and with a run of its own.
+FSYNC = fsync-16k fsync-account
 INACTIVATE = unlink-latency unlink-storm reaim-disk
-results: setup kernels lockstat microscope
-	$(Q)tools/testing/bench/bench --rounds 3 $(if $(RESUME),--resume)
-	$(Q)tools/testing/bench/bench --rounds 3 $(INACTIVATE:%=--workload %) --features orphan_file \
-		--stack-mount inactivate=auto --json $(O)/bench/inactivate.json $(if $(RESUME),--resume)
-	$(Q)$(MAKE) model
+RECIPES = $(subst _,-,$(basename $(notdir $(wildcard tools/testing/bench/recipes/*.py))))
+OTHERS = jbench $(filter-out jbench $(FSYNC),$(RECIPES))
+PARTS = microscope bench fsync inactivate
+PART ?= $(PARTS)
+ifneq ($(filter-out $(PARTS),$(PART)),)
+$(error PART= is some of $(PARTS))
+endif
+RUN_PART = tools/testing/bench/bench --rounds $(or $(ROUNDS),3) $(if $(RESUME),--resume)
+results: setup kernels $(if $(filter bench fsync,$(PART)),lockstat) $(filter microscope,$(PART))
+ifneq ($(filter bench,$(PART)),)
+	$(Q)$(RUN_PART) $(OTHERS:%=--workload %) --json $(O)/bench/bench.json
+endif
+ifneq ($(filter fsync,$(PART)),)
+	$(Q)$(RUN_PART) $(FSYNC:%=--workload %) --json $(O)/bench/fsync.json
+endif
+ifneq ($(filter inactivate,$(PART)),)
+	$(Q)$(RUN_PART) $(INACTIVATE:%=--workload %) --features orphan_file \
+		--stack-mount inactivate=auto --json $(O)/bench/inactivate.json
+endif
+	$(Q)[ ! -e $(O)/bench/bench.json ] || [ ! -d $(O)/microscope ] || $(MAKE) model
 	$(Q)tools/testing/report/report --results Documentation
 	@$(DONE)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Documentation/results.rst: what one run of the recipes has measured, with a few words on it."""
+"""Documentation/results.rst: what runs of the recipes have measured, with a few words on it."""
 
 import os
 import re
@@ -10,17 +10,19 @@ from workbench import TOP, die
 WORDS = os.path.join(TOP, "Documentation", "results")
 MAX_WORDS = 10      # lines of a section that are not generated
 HEAD = ("", "base", "+-%", "stack", "+-%", "ratio", "rounds", "")
-# The parts that are measured one by one, and their titles; the first is all up to the second.
-PARTS = {"bench": "Results", "inactivate": "With inactivate=auto",
-         "microscope": "Cache lines that CPUs share", "model": "Model of more CPUs"}
+# The parts that are measured one by one, and their titles; the first three are runs of recipes.
+PARTS = {"bench": "Workloads", "fsync": "fsync on slow devices",
+         "inactivate": "With inactivate=auto", "microscope": "Cache lines that CPUs share",
+         "model": "Model of more CPUs"}
+RUNS = ("bench", "fsync", "inactivate")
 CODE = "* the code of the stack, without Documentation: "
 MISSING = "Not measured on this commit."
 INTRO = """\
-Written by ``make results`` from one run of the recipes on one commit; the words between the
-tables are in ``results/``, one file for each section. Medians of all samples; +-%: median
-absolute deviation in percent of the median; ratio: stack by base; rounds: smallest and largest
-ratio of the single rounds; better, worse: all rounds agree. ``results/bench.txt`` and
-``results/inactivate.txt`` have every value of every case."""
+Written by ``make results``, all of it on one stack; each part has a run of its own. The words
+between the tables are in ``results/``, one file for each section. Medians of all samples; +-%:
+median absolute deviation in percent of the median; ratio: stack by base; rounds: smallest and
+largest ratio of the single rounds; better, worse: all rounds agree. ``results/bench.txt``,
+``results/fsync.txt`` and ``results/inactivate.txt`` have every value of every case."""
 
 
 def heading(text, line):
@@ -75,12 +77,12 @@ def measured(run):
     return [f"* {line}" for line in (*benchlib.head(run), run["date"], benchlib.chance(run))]
 
 
-def recipes(run, prefix=""):
-    """One section for each recipe; a prefix names the words, and makes it a part of a section."""
+def recipes(run, prefix):
+    """A subsection for each recipe; a prefix names the words."""
     for name in dict.fromkeys(row["recipe"] for row in run["rows"]):
         recipe = benchlib.load_recipe(name)
         rows = [row for row in run["rows"] if row["recipe"] == name]
-        yield from heading(name, "-" if prefix else "=")
+        yield from heading(name, "-")
         yield from [*recipe.__doc__.strip().split("\n\n")[0].splitlines(), ""]
         yield from words(prefix + name)
         for metric in shown(recipe):
@@ -92,21 +94,15 @@ def recipes(run, prefix=""):
             yield from ["::", "", *(f"    {line}" for line in lines if line), ""]
 
 
-def bench(run, code):
-    """The first part of the page. code: names that of the stack, whatever its messages say."""
-    lines = [".. SPDX-License-Identifier: GPL-2.0", "", "=======", "Results", "=======", "",
-             *INTRO.splitlines(), "", *measured(run), f"{CODE}{code}", ""]
-    lines += heading("How far to trust a row", "=")
+def run_part(name, run):
+    """A part that is a run of recipes."""
+    lines = [*heading(PARTS[name], "="), *measured(run)]
     for fs in ("ext4", "xfs"):
         mine = [row for row in run["rows"] if fs in row["case"].split(",")[0].split()]
-        lines.append(f"* {fs}: all rounds agree in {agreeing(mine)} of the rows.")
-    return [*lines, "", *words("trust"), *recipes(run)]
-
-
-def run_part(name, run):
-    """A part with a run of its own."""
-    return [*heading(PARTS[name], "="), *measured(run), "", *words(name),
-            *recipes(run, name + "-")]
+        if mine:
+            lines.append(f"* {fs}: all rounds agree in {agreeing(mine)} of the rows.")
+    return [*lines, "", *words(name),
+            *recipes(run, "inactivate-" if name == "inactivate" else "")]
 
 
 def table_part(name, head, rows):
@@ -116,18 +112,21 @@ def table_part(name, head, rows):
 def parse(page):
     """(which code it is of, or None, {part: lines}) of a page that was written earlier."""
     lines = page.splitlines()
-    starts = [0, *(lines.index(title) for title in list(PARTS.values())[1:] if title in lines),
-              len(lines)]
+    starts = {name: lines.index(title) for name, title in PARTS.items() if title in lines}
+    ends = [*list(starts.values())[1:], len(lines)]
     found = [line[len(CODE):] for line in lines if line.startswith(CODE)]
-    names = [name for name, title in PARTS.items() if title in lines]
     return found[0] if found else None, {
-        name: lines[start:end] for name, start, end in zip(names, starts, starts[1:])
+        name: lines[start:end] for (name, start), end in zip(starts.items(), ends)
         if MISSING not in lines[start:end]}
 
 
-def results(parts):
-    """The page, of {part: lines}; a part that there is not has a line that says so."""
-    lines = []
+def results(parts, code):
+    """The page, of {part: lines}; a part that there is not has a line that says so.
+
+    code: names that of the stack, whatever its messages say.
+    """
+    lines = [".. SPDX-License-Identifier: GPL-2.0", "", "=======", "Results", "=======", "",
+             *INTRO.splitlines(), "", f"{CODE}{code}", ""]
     for name, title in PARTS.items():
         lines += [*parts.get(name, [*heading(title, "="), MISSING]), ""]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip("\n") + "\n"

@@ -166,7 +166,8 @@ class Report(unittest.TestCase):
         for kernel, commit in (("x86_64-base", "b" * 40), ("x86_64-stack", stack)):
             self.write(f"obj/{kernel}/.stamp", f"{commit} x86_64\n")
             self.write(f"microscope/{kernel}-ext4-handle-8.json", counts(kernel, commit))
-        self.write("bench/inactivate.json", bench_run())
+        for name in ("fsync", "inactivate"):
+            self.write(f"bench/{name}.json", bench_run())
         self.write("model/model.json", {"validation": [
             {"op": "ext4 handle", "side": "base", "measured_ns": 200.4,
              "predicted_ns": {"one": 220.4, "each": 150.3},
@@ -182,13 +183,14 @@ class Report(unittest.TestCase):
                      "ext4 handle, 1 CPU              99.01  1.0  50.00  0.0   0.51  0.50..0.51  "
                      "better",
                      "With inactivate=auto\n====================",
+                     "fsync on slow devices\n=====================",
                      "handle ext4     8", "ext4 handle, base                220"):
             self.assertIn(line, page)
         # Each rule of a table is as long as the table is wide.
         for table in re.findall(r"(?:^(?:=+  )+.*\n)(?:.+\n)+", page, re.M):
             width = len(table.splitlines()[0])
             self.assertTrue(all(len(line) <= width for line in table.splitlines()), table)
-        for name in ("bench.txt", "inactivate.txt"):
+        for name in ("bench.txt", "fsync.txt", "inactivate.txt"):
             with open(os.path.join(self.build, "results", name), encoding="utf-8") as file:
                 self.assertEqual(file.read().count("ext4 handle, 1 CPU"), 1)
 
@@ -206,13 +208,16 @@ class Report(unittest.TestCase):
         status, text = self.report("--results", self.build)
         self.assertEqual(status, 0, text)
         self.assertIn("not in it: Cache lines that CPUs share", text)
-        self.assertEqual(self.page().count("\n\nNot measured on this commit.\n"), 3)
+        self.assertEqual(self.page().count("\n\nNot measured on this commit.\n"), 4)
 
     def test_results_keep_parts_of_the_same_commit(self):
         self.results("stack" * 8)
         whole = self.page()
         for name in ("bench/bench.json", "bench/inactivate.json", "model/model.json"):
             os.unlink(os.path.join(self.build, name))
+        status, text = self.report("--results", self.build)
+        self.assertEqual((status, self.page()), (0, whole), text)
+        os.unlink(os.path.join(self.build, "bench/fsync.json"))
         status, text = self.report("--results", self.build)
         self.assertEqual((status, self.page()), (0, whole), text)
         self.assertTrue(os.path.exists(os.path.join(self.build, "results/inactivate.txt")))
@@ -222,12 +227,13 @@ class Report(unittest.TestCase):
         run = bench_run()
         run["kernels"]["stack"]["commit"] = "5" * 40
         self.write("bench/bench.json", run)
-        for name in ("bench/inactivate.json", "microscope/x86_64-stack-ext4-handle-8.json",
+        for name in ("bench/fsync.json", "bench/inactivate.json",
+                     "microscope/x86_64-stack-ext4-handle-8.json",
                      "microscope/x86_64-base-ext4-handle-8.json"):
             os.unlink(os.path.join(self.build, name))
         status, text = self.report("--results", self.build)
         self.assertEqual(status, 0, text)
-        self.assertEqual(self.page().count("Not measured on this commit."), 3)
+        self.assertEqual(self.page().count("Not measured on this commit."), 4)
         self.assertFalse(os.path.exists(os.path.join(self.build, "results/inactivate.txt")))
 
     def test_results_of_nothing(self):
